@@ -6,7 +6,6 @@ Messages are JSON, separated by null bytes; Chromium reads them from file descri
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import os
@@ -21,11 +20,7 @@ PROBLEMS = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICall
 
 
 class Browser:
-    """One tab. Use it as a context manager.
-
-    Attributes:
-        events: messages about the console, exceptions and requests since the last ``open``.
-    """
+    """One tab. Use it as a context manager."""
 
     def __init__(self, directory: Path) -> None:
         read_commands, self._commands = os.pipe()
@@ -111,11 +106,6 @@ class Browser:
         found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
-
-    def screenshot(self, path: Path, *, whole: bool = True) -> None:
-        """Write what is shown as PNG: the whole page, or the first screen."""
-        found = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(found["data"]))
 
     def _note(self, message: dict[str, Any]) -> None:
         self._is_loaded |= message.get("method") == "Page.loadEventFired"

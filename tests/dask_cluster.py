@@ -40,7 +40,6 @@ class DaskCluster:
         self._start(name, ["distributed.cli.dask_worker", self.address, *options], variables)
 
     def await_workers(self, *names: str) -> None:
-        """Wait until the scheduler knows them."""
         until(lambda: all("Registered to" in (self.folder / f"{name}.txt").read_text() for name in names))
 
     def kill(self, *names: str) -> None:
@@ -50,7 +49,6 @@ class DaskCluster:
             self._processes.pop(name).wait(SECONDS)
 
     def kill_all(self) -> None:
-        """End all of them."""
         self.kill(*self._processes)
 
     def _start(self, name: str, words: list[str], variables: Mapping[str, str]) -> None:

@@ -34,7 +34,6 @@ def columns(plot: Plot | None) -> dict[str, tuple[str, ...]]:
 
 
 def parsed(text: str) -> Element:
-    """The root of a plot; the names of its elements are without the namespace."""
     root = ElementTree.fromstring(text)
     for part in root.iter():
         part.tag = part.tag.replace(_SVG, "")
@@ -42,7 +41,6 @@ def parsed(text: str) -> Element:
 
 
 def texts(text: str) -> list[str]:
-    """All texts that are drawn."""
     return ["".join(part.itertext()) for part in parsed(text).iter("text")]
 
 

@@ -97,5 +97,4 @@ TWO_CORES = Ceilings(
 
 
 def machine_with(**changes: object) -> Machine:
-    """Return the good machine with ``changes``."""
     return replace(SERVER, **changes)  # type: ignore[arg-type]

@@ -43,12 +43,10 @@ class FakeDocker:
         (self.home / "engine").write_text(json.dumps({"host": host, "problem": problem}))
 
     def calls(self, command: str) -> list[list[str]]:
-        """The arguments of every call of this command, in order."""
         lines = (self.home / "calls").read_text().splitlines()
         return [words[1:] for words in map(json.loads, lines) if words[0] == command]
 
     def containers(self) -> list[str]:
-        """The names of the containers that exist."""
         return sorted(path.name for path in (self.home / "containers").iterdir())
 
 
@@ -75,13 +73,11 @@ def installed(home: Path) -> Iterator[FakeDocker]:
 
 
 def fail(text: str, code: int = 1) -> NoReturn:
-    """End with an error message."""
     print(text, file=sys.stderr)
     raise SystemExit(code)
 
 
 def image(home: Path, name: str) -> dict[str, Any]:
-    """The image with this name or id."""
     path = home / "images" / name.removeprefix("sha256:").replace("/", "_")
     if not path.is_file():
         fail(f"Error response from daemon: No such image: {name}")

@@ -19,14 +19,7 @@ COMMIT = "c0" * 20
 
 
 class FakeHub:
-    """What it serves, and what it was asked for.
-
-    Attributes:
-        address: its URL.
-        files: content by path, such as ``/toy-12345678.pth``.
-        repositories: content by file name, by id and commit.
-        requested: every path that was asked for.
-    """
+    """What it serves, and what it was asked for."""
 
     def __init__(self) -> None:
         self.address = ""

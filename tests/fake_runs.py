@@ -117,7 +117,6 @@ def evidence(verdict: ProofVerdict, reference_share: float = 0.0) -> Evidence:
 
 
 def timing(seconds: Sequence[float]) -> Timing:
-    """What was timed, with these steady samples."""
     series = Series(LATENCY, tuple(seconds))
     return Timing(9.0, (2.0, 1.5), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.INTERVAL)
 
@@ -185,7 +184,6 @@ def resolved(setting: Setting, bf16_method: str) -> ResolvedSetting:
 
 
 def warning(code: str, message: str = "a message", hint: str = "a hint") -> WarningMessage:
-    """A warning of a run."""
     return WarningMessage(code, message, hint, {})
 
 
@@ -207,7 +205,6 @@ def result_of(*runs: Run, requested: Sequence[SettingRequest] | None = None) -> 
 
 
 def shown(*runs: Run) -> list[SummaryRow]:
-    """The rows of these runs."""
     return summary.rows(result_of(*runs))
 
 

@@ -37,13 +37,7 @@ UNSHOWN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2
 
 
 def with_strings(record: Any, chosen: Callable[[str], str], *, keys: bool = True) -> Any:
-    """A copy of ``record`` in which ``chosen`` has replaced every string that is not of a closed list.
-
-    Args:
-        record: a result.
-        chosen: returns what takes the place of a string.
-        keys: whether to replace the keys of maps as well; figures are found by theirs.
-    """
+    """A copy of ``record`` in which ``chosen`` has replaced every string that is not of a closed list."""
 
     def changed(value: Any) -> Any:
         if isinstance(value, str) and not isinstance(value, Enum):

@@ -99,18 +99,7 @@ def served(
     runs: Mapping[str, Any] | None = None,
     **changes: object,
 ) -> Result:
-    """A complete result: of instances of two cores with each batch; the most with the last batch serve the most.
-
-    Args:
-        rates: rows per second of these in each round of the confirmation.
-        created: when the call began.
-        batches: the batch sizes.
-        counts: the numbers of instances.
-        bound: on the latency.
-        is_confirmed: whether the best was measured again.
-        runs: changes of the reports of the audited instances.
-        changes: of what was measured.
-    """
+    """A complete result: of instances of two cores with each batch; the most with the last batch serve the most."""
     own = [
         Configuration(group, count, 2, batch, Smt.OFF, plan(topology(SERVER.cores), count, 2))
         for group, batch in enumerate(batches)

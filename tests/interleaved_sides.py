@@ -28,15 +28,7 @@ def checked(
     looks: tuple[int, ...] = (),
     stop: StopReason = StopReason.BUDGET,
 ) -> Result:
-    """The result of a check.
-
-    Args:
-        ratios: of each workload, how many times longer head takes in each round.
-        base: fields of base's reports.
-        head: fields of head's.
-        looks: numbers of rounds at which each workload was looked at; none: once, at the end.
-        stop: why sampling ended.
-    """
+    """The result of a check: of each workload, how many times longer head takes in each round."""
     runs, requested, designs = [], [], []
     for workload, each in ratios.items():
         group = len(requested)

@@ -50,7 +50,6 @@ LOGS = (
 
 
 def log_path(shared: Path, name: str) -> Path:
-    """The file of one of ``LOGS``."""
     return shared / "data" / "onednn_verbose" / f"aarch64_{name}.log"
 
 
@@ -64,7 +63,6 @@ class Logged:
 
 
 def load_log(path: Path) -> Logged:
-    """Load one of ``OWN_RECORDINGS`` or ``ARM_RECORDINGS``."""
     data = json.loads(path.read_text())
     return Logged(data["mode"], data["bf16_method"], data["output"])
 
@@ -87,7 +85,6 @@ class Table:
 
 
 def load_table(path: Path) -> Table:
-    """Load one of ``TABLES`` or ``CUDA_TABLES``."""
     data = json.loads(path.read_text())
     recording, canary = decode(Recording, data["recording"]), decode(Canary, data["canary"])
     return Table(data["mode"], data["requested"], data["bf16_method"], recording, canary)

@@ -10,15 +10,7 @@ VOID = {"meta", "br", "img", "link", "input", "hr"}
 
 @dataclass
 class Element:
-    """One element.
-
-    Attributes:
-        tag: its name.
-        attributes: a value is empty if there is none.
-        children: elements in it.
-        parent: the element that it is in.
-        text: the text directly in it and in its descendants.
-    """
+    """One element."""
 
     tag: str
     attributes: dict[str, str]

@@ -12,7 +12,6 @@ CGROUP_V2_MOUNT = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"
 
 
 def recorded(name: str) -> str:
-    """Return a recorded text of ``tests/data/machine``."""
     return (places.DATA / "machine" / name).read_text()
 
 

@@ -34,14 +34,7 @@ def session(level: float = 0.1, day: int = 1, *, processes: int = 8, **changes: 
 def session_of(
     levels: Sequence[tuple[str, Setting, float]], day: int = 1, *, processes: int = 8, **changes: Any
 ) -> Result:
-    """The session of this day of March, with processes that spread over 2 % around the level of their group.
-
-    Args:
-        levels: workload, setting and seconds of each group.
-        day: of March.
-        processes: of each group.
-        changes: of the reports.
-    """
+    """The session of this day of March, with processes that spread over 2 % around the level of their group."""
     middle = (processes - 1) / 2
     runs = [
         replace(proven(level * (1 + 0.003 * (number - middle)), number, setting, workload, **changes), group=group)
@@ -53,7 +46,6 @@ def session_of(
 
 
 def side(name: str, *results: Result) -> Side:
-    """A side of these sessions."""
     return make_side(name, [StoredResult(f"{name}/{i}.json", result) for i, result in enumerate(results, 1)])
 
 
@@ -64,7 +56,6 @@ def sessions(level: float, count: int = 3, first_day: int = 1, **changes: Any) -
 
 
 def written(directory: Path, *results: Result) -> Path:
-    """``directory`` with a file for each result."""
     for number, result in enumerate(results, 1):
         store.write(result, directory / f"{number}.json")
     return directory

@@ -51,7 +51,6 @@ from modelzoo.warning import WarningCode, warning_for
 
 
 def stored(name: str) -> Result:
-    """A result that was really measured."""
     return store.read(DATA / "results" / f"{name}.json")
 
 

@@ -50,11 +50,9 @@ class SimulatedEvent:
         self.completed_at = self._device.finished_at
 
     def query(self) -> bool:
-        """Whether it has completed."""
         return self.completed_at is not None
 
     def synchronize(self) -> None:
-        """Wait until it has completed."""
         self._device.wait()
 
     def elapsed_time(self, other: SimulatedEvent) -> float:
@@ -118,7 +116,6 @@ class SimulatedDevice:
         self.now = max(self.now, self.finished_at)
 
     def synchronize(self, device: object = None) -> None:
-        """As ``wait``."""
         self.wait()
 
     def identifier(self) -> str:
@@ -126,7 +123,6 @@ class SimulatedDevice:
         return "GPU-simulated"
 
     def describe(self) -> Accelerator:
-        """What it is, for the record."""
         return Accelerator(self.kind, self.index, "Simulated GPU", "9.0", "1.0", "none", self.memory)
 
     def reset_peak_memory(self) -> None:
@@ -134,7 +130,6 @@ class SimulatedDevice:
         self.peak = self.allocated
 
     def peak_memory(self) -> int:
-        """The most bytes that were occupied."""
         return self.peak
 
     def allocate(self, size: int) -> None:

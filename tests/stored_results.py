@@ -20,5 +20,4 @@ def unpacked(stored: Path, directory: Path) -> Path:
 
 
 def name(stored: Path) -> str:
-    """What pytest calls the test of ``stored``."""
     return stored.name.split(".")[0]

@@ -13,10 +13,7 @@ from modelzoo.results.refusals import SideSetting
 
 
 def session(processes: Sequence[float], day: int = 1, **changes: Any) -> Result:
-    """The session of this day of July: one process of three equal samples for each of ``processes`` (seconds).
-
-    ``changes`` replaces fields of the reports.
-    """
+    """The session of this day of July: one process of three equal samples for each of ``processes`` (seconds)."""
     runs = [make([seconds] * 3, round=number, **changes) for number, seconds in enumerate(processes)]
     return replace(result_of(*runs), created=f"2026-07-{day:02}T00:00:00+00:00")
 

@@ -1,7 +1,4 @@
-"""Benchmarks are not run by the tests, which assert no times; that they fit the package is tested.
-
-What they compute is tested in tests/benchmarks, on data with known truth.
-"""
+"""Benchmarks are not run by the tests, which assert no times; that they fit the package is tested."""
 
 from __future__ import annotations
 
@@ -22,12 +19,7 @@ SCRIPTS = sorted(
 def test_a_benchmark_can_be_called(script: str, tmp_path: Path) -> None:
     """Its imports exist, torch is not among them, and ``--help`` says what it measures."""
     (tmp_path / "torch.py").write_text("raise ImportError('torch was imported')")
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / script), "--help"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, environ = [sys.executable, ROOT / "benchmarks" / script, "--help"], {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert f"benchmarks/{script}" in done.stdout

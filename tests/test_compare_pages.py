@@ -61,10 +61,9 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_pages_have_commands() -> None:
-    """Each of the three, so they are read."""
+    """So they are read."""
     assert sum(line.startswith("modelzoo compare") for line in COMMANDS) > 15
     assert sum(line.startswith("modelzoo report") for line in COMMANDS) > 5
-    assert any(line.startswith("modelzoo run") for line in COMMANDS)
 
 
 @pytest.mark.usefixtures("directory")
@@ -78,25 +77,6 @@ def test_the_commands_of_the_pages_run(command: str) -> None:
         assert "-o" not in words or Path(words[words.index("-o") + 1]).stat().st_size
     else:
         assert app.make_parser().parse_args(words)
-
-
-@pytest.mark.usefixtures("directory")
-def test_a_slower_candidate_fails() -> None:
-    """The recipe's command exits with 1."""
-    slower = session_of([(workload, setting, 3 * level) for workload, setting, level in LEVELS], 28)
-    store.write(slower, Path("candidate.json"))
-    assert app.main(shlex.split(recipe())[1:]) == 1
-
-
-def recipe() -> str:
-    """The command of the recipe for GitHub, which compares one session with a directory."""
-    (shown,) = re.findall(r'compare="(modelzoo compare [^"]*)"', PAGES["ci.md"])
-    return str(shown)
-
-
-def test_the_recipe_for_github_uses_the_command_of_the_page() -> None:
-    """But for the candidate, of which the page has several sessions."""
-    assert recipe().replace("candidate.json", "candidate/") in COMMANDS
 
 
 def test_everything_that_can_be_allowed_is_described() -> None:

@@ -1,13 +1,16 @@
-"""Files are written whole or not at all."""
+"""Files are written whole or not at all, and where others cannot write."""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 
+from modelzoo.directories import cache_directory, make_own, own_temporary_directory
+from modelzoo.errors import EnvironmentProblem
 from modelzoo.files import private_path, replace_atomically, write_atomically
 
 
@@ -17,7 +20,7 @@ def names(directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("content", ["gr\u00fc\u00df\n", b"\x00\xff"])
 def test_text_and_bytes_are_written(tmp_path: Path, content: str | bytes) -> None:
-    """Text is stored as UTF-8, bytes as they are, and nothing else is left in the directory."""
+    """And nothing else is left in the directory."""
     path = tmp_path / "file"
     path.write_text("old")
     write_atomically(path, content)
@@ -25,7 +28,7 @@ def test_text_and_bytes_are_written(tmp_path: Path, content: str | bytes) -> Non
     assert names(tmp_path) == ["file"]
 
 
-@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
 def test_the_umask_gives_the_permissions(tmp_path: Path, umask: int, mode: int) -> None:
     """Other users can read the file if the umask lets them."""
     before = os.umask(umask)
@@ -50,37 +53,24 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk raises OSError, the old content stays, and no temporary file is left."""
+    """No temporary file is left: of a full disk, of an interrupted block, or beside a directory of the name."""
     path = tmp_path / "file"
     path.write_text("old")
 
     def fails(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", fails)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(KeyboardInterrupt), replace_atomically(path) as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(os, "fsync", fails)
         write_atomically(path, "new")
-    assert path.read_text() == "old"
-    assert names(tmp_path) == ["file"]
-
-
-def test_a_directory_is_not_replaced(tmp_path: Path) -> None:
-    """Writing to the path of a directory fails without a trace."""
     (tmp_path / "directory").mkdir()
     with pytest.raises(OSError):
         write_atomically(tmp_path / "directory", "text")
-    assert names(tmp_path) == ["directory"]
-
-
-def test_a_library_may_write_the_temporary_file(tmp_path: Path) -> None:
-    """What the block wrote becomes the file; an interrupted block changes nothing."""
-    with replace_atomically(tmp_path / "file") as temporary:
-        temporary.write_text("by a library")
-    with pytest.raises(KeyboardInterrupt), replace_atomically(tmp_path / "file") as temporary:
-        temporary.write_text("half")
-        raise KeyboardInterrupt
-    assert (tmp_path / "file").read_text() == "by a library"
-    assert names(tmp_path) == ["file"]
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["directory", "file"]
 
 
 JOE = {"HOME": "/home/joe", "USER": "joe"}
@@ -112,9 +102,71 @@ def test_private_parts_of_paths_are_masked(text: str, masked: str) -> None:
 
 def test_an_unusual_home_directory_is_masked() -> None:
     """The home directory may be anywhere; root's name is not private."""
-    assert private_path("/root/x /rootfs/root/y /mnt/root/z", {"HOME": "/root", "USER": "root"}) == (
-        "~/x /rootfs/root/y /mnt/root/z"
-    )
+    masked = private_path("/root/x /rootfs/root/y /mnt/root/z", {"HOME": "/root", "USER": "root"})
+    assert masked == "~/x /rootfs/root/y /mnt/root/z"
     assert private_path("/nfs/staff/joe/x", {"HOME": "/nfs/staff/joe"}) == "~/x"
     assert private_path("/home/Jo Doe/x", {"HOME": "/home/Jo Doe"}) == "~/x"
     assert private_path("/x/y", {"HOME": "/"}) == "/x/y"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have their own cache directories")
+def test_the_first_setting_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """MODELZOO_CACHE comes before XDG_CACHE_HOME, and that before the home directory."""
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path))
+    assert cache_directory() == tmp_path
+    monkeypatch.setenv("MODELZOO_CACHE", "")
+    assert cache_directory() == Path("/xdg/modelzoo")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_directory() == Path("/home/someone/.cache/modelzoo")
+
+
+def test_a_temporary_cache_is_made_for_this_user_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its name can be predicted; the second call finds it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for _ in range(2):
+        found = own_temporary_directory()
+        assert found == tmp_path / f"modelzoo-{os.getuid()}"
+        assert stat.S_IMODE(found.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("planted", ["link", "file", "open", "open to its group", "another user's"])
+def test_a_directory_that_others_can_write_to_is_refused(
+    planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever was first at a name that can be predicted decides nothing."""
+    path = tmp_path / "planted"
+    if planted == "link":
+        (tmp_path / "target").mkdir(mode=0o700)
+        path.symlink_to(tmp_path / "target")
+    elif planted == "file":
+        path.write_text("")
+    else:
+        path.mkdir()
+        path.chmod({"open": 0o757, "open to its group": 0o775}.get(planted, 0o755))
+    if planted == "another user's":
+        monkeypatch.setattr("os.getuid", lambda: path.stat().st_uid + 1)
+    with pytest.raises(EnvironmentProblem) as caught:
+        make_own(path, "MODELZOO_CACHE")
+    assert str(caught.value) == (
+        f"{path} is not a directory that only you can write to, so others may have put files there; remove it, or set "
+        "MODELZOO_CACHE to a directory of your own"
+    )
+    if planted == "open to its group":  # as those that other programs make are
+        make_own(path, "MODELZOO_CACHE", with_group=True)
+
+
+def test_a_directory_that_everyone_can_replace_is_refused(tmp_path: Path) -> None:
+    """It may be this user's now, and another's at the next access."""
+    path = tmp_path / "open" / "own"
+    path.parent.mkdir()
+    path.parent.chmod(0o1777)
+    make_own(path, "MODELZOO_CACHE")
+    path.parent.chmod(0o777)
+    with pytest.raises(EnvironmentProblem) as caught:
+        make_own(path, "MODELZOO_CACHE")
+    assert str(caught.value) == (
+        f"everyone can replace {path}, because {path.parent} has no sticky bit; run 'chmod +t {path.parent}', or set "
+        "MODELZOO_CACHE to a directory of your own"
+    )

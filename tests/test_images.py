@@ -9,24 +9,23 @@ from __future__ import annotations
 import json
 import os
 import re
-import runpy
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_runs import evidence, make, result_of
 from places import ROOT
+from toy_workloads import SHORT, mlp, odd, runs_of
 
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.frozen import replace
 from modelzoo.measure import container as engine
-from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
+from modelzoo.measure.jobs import Request
 from modelzoo.setting import Setting
 
 IMAGE = os.environ.get("MODELZOO_TEST_IMAGE", "modelzoo:torch2.10.0_x86_modelzoo")
@@ -35,7 +34,6 @@ IMAGE = os.environ.get("MODELZOO_TEST_IMAGE", "modelzoo:torch2.10.0_x86_modelzoo
 def docker(
     *arguments: str, options: Sequence[str] = (), results: Path | None = None, image: str = IMAGE
 ) -> subprocess.CompletedProcess[str]:
-    """Run the image and wait for its end."""
     volume = [] if results is None else ["--volume", f"{results}:/modelzoo/results"]
     command = ["docker", "run", "--rm", "--env", "MODELZOO_OFFLINE=1", *options, *volume, image, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
@@ -45,12 +43,6 @@ USABLE = (
     "import json, msgspec; from modelzoo.machine import cpu; "
     "print(json.dumps({**msgspec.structs.asdict(cpu.usable_threads()), 'memory': cpu.memory_limit()}))"
 )
-
-
-def test_limits_are_read_by_code_that_runs() -> None:
-    """What the test below runs in a container also runs here, so that a renamed function is noticed without Docker."""
-    done = subprocess.run([sys.executable, "-c", USABLE], capture_output=True, text=True, check=True)
-    assert {"affinity", "count", "memory", "quota"} <= json.loads(done.stdout).keys()
 
 
 @pytest.mark.docker
@@ -91,60 +83,43 @@ def results(tmp_path: Path) -> Path:
 
 
 def only_result(folder: Path) -> dict[str, Any]:
-    """Read the only result in ``folder``."""
     (path,) = folder.glob("*.json")
     data: dict[str, Any] = json.loads(path.read_text())
     return data
 
 
+def wait_for_a_run(folder: Path, running: subprocess.Popen[str], also: Callable[[], bool] = lambda: True) -> None:
+    """Wait until a result in ``folder`` has a run."""
+    deadline = time.monotonic() + 300
+    while not (any(json.loads(path.read_text())["runs"] for path in folder.glob("[!.]*.json")) and also()):
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
 FEW = ["--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit"]
-RUN = ["run", "examples/mlp", *FEW]
-COMPILED = [*RUN, "--precision", "fp32", "--mode", "compile"]
-SCRIPT = ["python3", "performance.py", *FEW]
+NOBODY = "--user 12345:12345 --read-only --tmpfs /tmp"
 
 
 @pytest.mark.docker
 @pytest.mark.parametrize(
     ("words", "options", "timed"),
     [
-        (RUN, [], ["mlp", "mlp-bf16"]),
-        (RUN, ["--read-only", "--tmpfs", "/tmp"], ["mlp", "mlp-bf16"]),
-        (RUN, ["--read-only"], ["mlp", "mlp-bf16"]),
-        (RUN, ["--user", "12345"], ["mlp", "mlp-bf16"]),
-        (
-            RUN,
-            ["--user", "12345:12345", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--network", "none"],
-            ["mlp", "mlp-bf16"],
-        ),
-        (COMPILED, ["--user", "12345", "--read-only", "--tmpfs", "/tmp"], ["mlp"]),
-        (SCRIPT, ["--workdir", "/modelzoo/resnet50"], ["resnet50"]),
+        ("run examples/mlp", "", ["mlp", "mlp-bf16"]),
+        ("run examples/mlp", "--read-only", ["mlp", "mlp-bf16"]),
+        ("run examples/mlp", f"{NOBODY} --cap-drop ALL --network none", ["mlp", "mlp-bf16"]),
+        ("run examples/mlp --precision fp32 --mode compile", NOBODY, ["mlp"]),
+        ("python3 performance.py", "--workdir /modelzoo/resnet50", ["resnet50"]),
     ],
 )
-def test_any_user_gets_a_result(words: list[str], options: list[str], timed: list[str], results: Path) -> None:
-    """With a read-only root there are [TARGET] lines, no traceback, and a result that names the image.
-
-    Inductor finds its compiler, the headers and a writable cache directory; ``performance.py`` works as in README.
-    """
-    done = docker(*words, options=options, results=results)
+def test_any_user_gets_a_result(words: str, options: str, timed: list[str], results: Path) -> None:
+    """[TARGET] lines and a result that names the image; Inductor finds its compiler and a cache that it can write."""
+    done = docker(*words.split(), *FEW, options=options.split(), results=results)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^\[TARGET\] (\S+) Time [0-9.]+$", done.stdout, re.MULTILINE)[: len(timed)] == timed
     assert "Traceback" not in done.stderr
     machine = only_result(results)["runs"][0]["report"]["provenance"]["machine"]
     assert (machine["image"], machine["container"]) == (IMAGE.rpartition(":")[2], "docker")
-
-
-def wait_until(reached: Callable[[], bool], running: subprocess.Popen[str]) -> None:
-    """Wait for something that a call does while it runs."""
-    deadline = time.monotonic() + 300
-    while not reached():
-        assert running.poll() is None, running.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
-def has_runs(path: Path) -> bool:
-    """Whether a result has runs."""
-    return path.exists() and bool(json.loads(path.read_text())["runs"])
 
 
 @pytest.mark.docker
@@ -160,8 +135,7 @@ def test_an_image_lists_what_is_in_it() -> None:
 def test_validation_writes_into_the_volume(results: Path) -> None:
     """Pictures and tables of ``validate`` go to the volume, not into the image."""
     done = docker("validate", "bert", "--bf16", "--option", "sequence=64", "--limit", "1", results=results)
-    assert "Traceback" not in done.stderr
-    assert "cannot write" not in done.stderr
+    assert not re.search("Traceback|cannot write", done.stderr)
     assert only_result(results)["validity"][0]["report"] is not None
     assert (results / "output" / "bert").is_dir()
 
@@ -169,13 +143,13 @@ def test_validation_writes_into_the_volume(results: Path) -> None:
 @pytest.mark.docker
 @pytest.mark.parametrize("how", [["kill", "--signal", "INT"], ["stop"]], ids=["Ctrl-C", "docker stop"])
 def test_an_interrupted_run_keeps_what_it_has(how: list[str], results: Path) -> None:
-    """It ends at once with exit code 130, reports how many runs are kept, and the result contains them."""
+    """It ends at once."""
     name = f"modelzoo-test-{uuid.uuid4().hex[:8]}"
     words = ["run", "examples/mlp", "--processes", "20", "--max-seconds", "3", "--no-audit"]
     command = ["docker", "run", "--rm", "--name", name, "--volume", f"{results}:/modelzoo/results", IMAGE, *words]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        wait_until(lambda: any(map(has_runs, results.glob("[0-9]*.json"))), running)
+        wait_for_a_run(results, running)
         subprocess.run(["docker", *how, name], check=True, capture_output=True)
         stdout, stderr = running.communicate(timeout=9)  # docker stop would kill it after 10
     finally:
@@ -188,48 +162,18 @@ def test_an_interrupted_run_keeps_what_it_has(how: list[str], results: Path) -> 
 
 
 def containers() -> list[str]:
-    """The names of all containers of workers, running or not."""
     command = ["docker", "ps", "--all", "--filter", "name=modelzoo-", "--format", "{{.Names}}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
 @pytest.mark.docker
-def test_an_image_and_this_machine_are_measured_in_turn(tmp_path: Path) -> None:
-    """``--vary image=``: same weights, the image's id in the result, workers that wait are paused, none remains."""
-    path = tmp_path / "r.json"
-    words = ["run", "examples/mlp", "--vary", f"image={IMAGE},default", "--weights", "random", "--threads", "1"]
-    words += ["--processes", "2", "--max-seconds", "2", "--json", str(path)]
-    command = [sys.executable, "-m", "modelzoo", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stderr
-    reports = [run["report"] for run in json.loads(path.read_text())["runs"]]
-    inside = [report for report in reports if report["prepared"]["setting"]["image"] == IMAGE]
-    outside = [report for report in reports if report["prepared"]["setting"]["image"] is None]
-    assert (len(inside), len(outside)) == (2, 2)
-    identify = ["docker", "image", "inspect", "--format", "{{.Id}}", IMAGE]
-    expected = subprocess.run(identify, capture_output=True, text=True, check=True).stdout.strip()
-    assert {report["provenance"]["machine"]["image_id"] for report in inside} == {expected}
-    assert {report["provenance"]["machine"]["container"] for report in inside} == {"docker"}
-    assert len({report["prepared"]["weights"]["sha256"] for report in reports}) == 1
-    for report in inside:
-        for turn in report["turns"]:
-            assert not any(
-                turn["start"] < other["end"] and other["start"] < turn["end"]
-                for each in outside
-                for other in each["turns"]
-            )
-    assert containers() == []
-
-
-@pytest.mark.docker
 def test_an_interrupted_call_removes_its_containers(tmp_path: Path) -> None:
     """Ctrl-C while one of two containers is paused."""
-    path = tmp_path / "r.json"
     words = ["run", "examples/mlp", "--image", IMAGE, "--vary", "seed=0,0", "--weights", "random"]
-    words += ["--processes", "20", "--max-seconds", "3", "--no-audit", "--json", str(path)]
+    words += ["--processes", "20", "--max-seconds", "3", "--no-audit", "--json", str(tmp_path / "r.json")]
     running = subprocess.Popen([sys.executable, "-m", "modelzoo", *words], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
-        wait_until(lambda: has_runs(path) and len(containers()) == 2, running)
+        wait_for_a_run(tmp_path, running, lambda: len(containers()) == 2)
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=120)  # an engine that removes what it is just pausing takes its time
     finally:
@@ -239,34 +183,123 @@ def test_an_interrupted_call_removes_its_containers(tmp_path: Path) -> None:
     assert containers() == []
 
 
-def classes(kernels: dict[tuple[str, OperatorClass], str]) -> tuple[list[str], bool]:
-    """What ``tests/docker/libraries.py`` shows of a run in two precisions with these kernels."""
-    runs = []
-    for number, precision in enumerate(("fp32", "bf16")):
-        operators = tuple(
-            OperatorUse("aten::op", kind, (), kernel, wanted, ProofSource.BOTH, 1, 1.0, 1.0)
-            for (wanted, kind), kernel in kernels.items()
-            if wanted == precision
-        )
-        audited = replace(evidence(ProofVerdict.FP32), operators=operators)
-        runs.append(make([1.0], workload="every_class", setting=Setting(precision), group=number, evidence=audited))
-        # What another workload ran says nothing of the classes.
-        runs.append(make([1.0], workload="bert", setting=Setting(precision), group=number + 2, evidence=audited))
-    lines, is_complete = runpy.run_path(str(ROOT / "tests/docker/libraries.py"))["lines"](result_of(*runs))
-    return lines, is_complete
+INPUT = "x = float(request.path.read_text()) if request.path else 1.0; assert x == 1.0, x"
+HOSTILE = """
+import json, os
+
+from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
+from modelzoo.measure import preparation
+from modelzoo.measure.instance import Instance
+
+honest = preparation.prepare
+
+def prepare(job, send):
+    found = honest(job, send)
+    paths = os.environ["LIES"].split(":")
+    lie = lambda each, path: replace(each, weights=replace(each.weights, path=path))
+    return tuple(replace(a, prepared=lie(a.prepared, b)) for a, b in zip(found, paths))
+
+def load(self):
+    with open("/proc/self/mountinfo") as file:
+        mounts = [line.split()[4] for line in file]
+    with open("/proc/self/status") as file:
+        status = dict(line.rstrip().split(":\\t", 1) for line in file if ":\\t" in line)
+    found = {"mounts": mounts, "uid": os.getuid(), "network": os.listdir("/sys/class/net"), "status": status}
+    raise UsageError(json.dumps(found))
+
+preparation.prepare, Instance.load = prepare, load
+"""
+"""Imported when Python starts: answers with paths of this machine, and later tells what the container looks like."""
+OWN = (
+    "/modelzoo/cache",
+    "/modelzoo/results",
+    "/etc/resolv.conf",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/usr/sbin/docker-init",
+)
+"""Mounts of every container, besides those of the kernel's file systems."""
 
 
-def test_the_smoke_test_names_the_library_of_each_class_of_operator() -> None:
-    """In both precisions; a class that nothing ran, or whose kernel no log shows, fails it."""
-    every = {(each, kind): f"kernel of {kind}" for each in ("fp32", "bf16") for kind in OperatorClass}
-    lines, is_complete = classes(every)
-    assert is_complete
-    assert len(lines) == 8
-    assert "bf16 requested, attention: kernel of attention, bf16" in lines
-    missing = {key: kernel for key, kernel in every.items() if key != ("bf16", OperatorClass.MATMUL)}
-    assert classes(missing) == ([*lines[:6], "bf16 requested, matmul: nothing ran", lines[7]], False)
-    _, is_complete = classes({**every, ("fp32", OperatorClass.CONV): "no kernel log"})
-    assert not is_complete
+@pytest.fixture
+def hostile(tmp_path: Path) -> Iterator[str]:
+    """The name of an image whose workers answer with paths of this machine; it names root as its user."""
+    name = f"modelzoo-hostile:{uuid.uuid4().hex[:12]}"
+    (tmp_path / "sitecustomize.py").write_text(HOSTILE)
+    lies = "/etc/shadow:/etc:/var/run/docker.sock"
+    (tmp_path / "Dockerfile").write_text(
+        f"FROM {IMAGE}\nUSER 0\nCOPY sitecustomize.py /hostile/\nENV PYTHONPATH=/hostile LIES={lies}\n"
+    )
+    subprocess.run(["docker", "build", "--quiet", "--tag", name, str(tmp_path)], check=True, capture_output=True)
+    yield name
+    subprocess.run(["docker", "rmi", "--force", name], check=True, capture_output=True)
+
+
+@pytest.mark.docker
+def test_a_hostile_image_gets_no_file_of_this_machine_and_no_privilege(hostile: str) -> None:
+    """It answers with a file, a directory and a socket, and sees none of them."""
+    settings = tuple(Setting(weights="random", threads=1, image=hostile, seed=seed) for seed in range(3))
+    runs = runs_of(Request(mlp(), settings, SHORT, audit=False))
+    assert len(runs) == 3
+    for run in runs:
+        assert run.error is not None
+        found = json.loads(run.error)
+        kernel = ("/proc", "/sys", "/dev")
+        foreign = [path for path in found["mounts"] if path != "/" and not path.startswith(kernel) and path not in OWN]
+        assert foreign == []
+        assert (found["uid"], found["network"]) == (1000, ["lo"])
+        status = found["status"]
+        assert {status[name].strip("0") for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {""}
+        assert status["NoNewPrivs"] == "1"
+
+
+def compared(work: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run ``work`` here and in the image; the results go to result.json in its parent."""
+    command = [sys.executable, "-m", "modelzoo", "run", str(work), "--vary", f"image=default,{IMAGE}"]
+    command += ["--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit"]
+    command += ["--json", str(work.parent / "result.json"), *options]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=600, check=False)
+
+
+@pytest.fixture
+def work() -> Iterator[Path]:
+    """A workload in a directory that only its owner can enter; root's home is closed in images, too."""
+    with tempfile.TemporaryDirectory(prefix="modelzoo-test-", dir=Path.home()) as closed:
+        folder = odd(Path(closed) / "odd", inputs=INPUT).directory
+        folder.chmod(0o755)
+        (folder / "workload.py").chmod(0o644)
+        yield folder
+
+
+@pytest.mark.docker
+def test_this_machine_and_an_image_run_the_same_files(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random weights in a closed cache; then a checkpoint and an input in a closed home."""
+    monkeypatch.setenv("MODELZOO_CACHE", str(work.parent / "cache"))
+    done = compared(work, "--weights", "random")
+    assert done.returncode == 0, done.stderr
+    (weights,) = (work.parent / "cache" / "random").glob("odd-*.safetensors")
+    assert reports(work) == [(stored(weights), None)] * 2
+    checkpoint, given = work.parent / "mine.safetensors", work.parent / "input.txt"
+    weights.rename(checkpoint)
+    given.write_text("1")
+    for path in (checkpoint, given):
+        path.chmod(0o644)
+    done = compared(work, "--weights", str(checkpoint), "--input", str(given))
+    assert done.returncode == 0, done.stderr
+    assert reports(work) == [(stored(checkpoint), stored(given))] * 2
+    assert "/modelzoo/inputs" not in (work.parent / "result.json").read_text() + done.stderr
+
+
+def reports(work: Path) -> list[tuple[str, str | None]]:
+    result = json.loads((work.parent / "result.json").read_text())
+    found = [run["report"]["prepared"] for run in result["runs"]]
+    return [(each["weights"]["path"], each["setting"]["input"]) for each in found]
+
+
+def stored(path: Path) -> str:
+    return f"~/{path.relative_to(Path.home())}"
 
 
 @pytest.mark.arm

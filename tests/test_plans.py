@@ -1,7 +1,4 @@
-"""What would be measured on machines with many cores, none of which the tests run on; each plan was read and approved.
-
-The files of the machines are planted. Where cores share a last-level cache with only some others, it is among them.
-"""
+"""What would be measured on machines with many cores, whose files are planted; each plan was read and approved."""
 
 from __future__ import annotations
 
@@ -40,7 +37,6 @@ class Planted:
         self._core, self._sizes, self._docker, self._limits = core, sizes, docker, limits
 
     def plant(self, root: Path) -> Path:
-        """Write its files."""
         total, firsts = sum(self._sizes), [sum(self._sizes[:node]) for node in range(len(self._sizes))]
         nodes: Mapping[int, list[int]] = {
             node: list(range(first, first + size)) for node, (first, size) in enumerate(zip(firsts, self._sizes))

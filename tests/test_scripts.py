@@ -16,7 +16,6 @@ from places import ROOT
 
 
 def call(script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run one of the scripts to its end."""
     command = [ROOT / "scripts" / script, *arguments]
     return subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
 
@@ -24,19 +23,16 @@ def call(script: str, *arguments: str, **variables: str) -> subprocess.Completed
 @pytest.mark.parametrize(
     "line",
     [
-        *("setup", "setup lock-cpu.txt", "setup lock.txt lock-test.txt", "setup --help", "setup --check"),
-        *("setup lock.txt --check", "lock --help", "lock --cpu-index", "lock --cpu-index 2.14.1", "lock lock.txt"),
-        *("build-images --help", "build-images --general-index --help", "smoke-images --help"),
-        *("push-images", "push-images no-slash", "push-images host/zoo --help"),
-        *("torch-env", "torch-env --help", "torch-env --unpinned", "torch-env 2.9", "torch-env latest"),
-        *("torch-env 2.9.1 dir more", "test-torch", "test-torch --unpinned", "install-checkout"),
-        *("install-checkout python more", "build-wheel dist", "build-wheel --help", "setup-jittor --help"),
-        *("setup-jittor ''", "setup-jittor dir more", "container-engine", "container-engine restart"),
-        "container-engine stop --all",
+        *("setup", "setup lock-cpu.txt", "setup lock.txt lock-test.txt", "setup --check", "setup lock.txt --check"),
+        *("lock --help", "lock --cpu-index", "lock --cpu-index 2.14.1", "lock lock.txt", "smoke-images --help"),
+        *("build-images --general-index --help", "push-images", "push-images no-slash", "push-images host/zoo --help"),
+        *("torch-env", "torch-env --unpinned", "torch-env 2.9", "torch-env 2.9.1 dir more", "test-torch"),
+        *("test-torch --unpinned", "install-checkout", "install-checkout python more", "build-wheel dist"),
+        *("setup-jittor --help", "setup-jittor ''", "container-engine", "container-engine stop --all"),
     ],
 )
 def test_a_wrong_call_prints_the_usage(line: str) -> None:
-    """The arguments are shown in one line, not an error of the shell such as ``1: parameter not set``."""
+    """In one line, not an error of the shell such as ``1: parameter not set``."""
     script, *arguments = shlex.split(line)
     done = call(script, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
@@ -59,12 +55,6 @@ def test_a_wrong_call_prints_the_usage(line: str) -> None:
             "the checksums of torch 2.9.1 are not in requirements/; to install it without them, run scripts/torch-env "
             "--unpinned 2.9.1 /dev/null/dir",
         ),
-        (
-            "MODELZOO_TORCH=cpu torch-env 2.10.0 /dev/null/dir",
-            "the checksums of torch 2.10.0 from the CPU index of PyTorch are not in requirements/; to install it "
-            "without them, run scripts/torch-env --unpinned 2.10.0 /dev/null/dir",
-        ),
-        (f"setup-jittor {ROOT}", f"{ROOT} exists and is no environment; name another directory"),
         (
             "PYTHON=/bin/false setup-jittor /dev/null/dir",
             "PYTHON=/bin/false is not Python 3.10 to 3.12 with venv, which Jittor needs",
@@ -99,28 +89,26 @@ def test_a_missing_program_is_reported(line: str, message: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("present", "tag", "message"),
+    ("called", "present", "missing"),
     [
-        ("", "torch2.10.0_x86_modelzoo", " is not on this machine; scripts/build-images torch2_10_0_x86_modelzoo"),
+        ("torch2.10.0_x86_modelzoo", "", "torch2.10.0_x86_modelzoo is not on this machine; "),
         (
-            *("torch2.10.0_acl_modelzoo", "modelzoo"),
-            " is not on this machine, with whose outputs those of torch2.10.0_acl_modelzoo are compared (REFERENCE "
-            "names another image); scripts/build-images modelzoo",
+            *("torch2.10.0_acl_modelzoo", "torch2.10.0_acl_modelzoo"),
+            "modelzoo is not on this machine, with whose outputs those of torch2.10.0_acl_modelzoo are compared",
         ),
     ],
 )
 def test_an_image_that_is_missing_is_reported_before_any_runs(
-    present: str, tag: str, message: str, tmp_path: Path
+    called: str, present: str, missing: str, tmp_path: Path
 ) -> None:
     """Nor is one of that name pulled from a registry of strangers."""
     docker = tmp_path / "docker"
     docker.write_text(f'#!/bin/sh\n[ "$1" = version ] && echo amd64 && exit\n[ "$3" = "modelzoo:{present}" ]\n')
     docker.chmod(0o755)
-    done = call("smoke-images", present or tag, PATH=f"{tmp_path}:/usr/bin:/bin")
-    assert (done.returncode, done.stderr) == (2, f"smoke-images: error: modelzoo:{tag}{message} builds it\n")
+    done = call("smoke-images", called, PATH=f"{tmp_path}:/usr/bin:/bin")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"smoke-images: error: modelzoo:{missing}")
 
-
-# Setting up, with programs that only record their arguments
 
 RECORD = '#!/bin/sh\necho "{name} $*" >>"$RECORD"\n{rest}'
 MAKES_ENVIRONMENTS = """
@@ -155,11 +143,9 @@ class Checkout:
         self.program(self.root / ".venv" / "bin" / "python", MAKES_ENVIRONMENTS + rest)
 
     def uv(self, rest: str = "") -> None:
-        """Put a ``uv`` on the path."""
         self.program(self.path / "uv", rest)
 
     def call(self, script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a script of the checkout."""
         return subprocess.run(
             [self.root / "scripts" / script, *arguments],
             env={"PATH": f"{self.path}:/usr/bin:/bin", "RECORD": str(self._calls), **variables},
@@ -169,7 +155,6 @@ class Checkout:
         )
 
     def calls(self) -> list[str]:
-        """The calls since the last time."""
         found = self._calls.read_text().splitlines()
         self._calls.write_text("")
         return found
@@ -177,7 +162,6 @@ class Checkout:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
-    """A checkout whose packages are not installed."""
     return Checkout(tmp_path)
 
 
@@ -196,23 +180,6 @@ def test_the_first_call_says_what_comes_and_the_next_one_installs_nothing(checko
     assert calls[-1] == "modelzoo run"
     done = checkout.call("run", "resnet50", "--bf16")
     assert (done.stdout, done.stderr, checkout.calls()) == ("", "", ["modelzoo run resnet50 --bf16"])
-
-
-def test_what_builds_the_suite_is_pinned_too(checkout: Checkout) -> None:
-    """pip downloads no build backend of its own choice and runs it; the pinned one does not stay in .venv."""
-    checkout.python('case "$*" in *--editable*) ls -d "$PYTHONPATH" >>"$RECORD" ;; esac\n')
-    assert checkout.call("setup", "lock.txt").returncode == 0
-    (backend,) = (line for line in checkout.calls() if "requirements/build.txt" in line)
-    assert re.fullmatch(
-        r"python -m pip --quiet install --no-deps --require-hashes --target (\S+) --requirement requirements/build.txt",
-        backend,
-    )
-    (checkout.root / ".venv" / "modelzoo-lock.txt").unlink()
-    assert checkout.call("setup", "lock.txt").returncode == 0
-    *_, editable, directory = checkout.calls()
-    assert editable == "python -m pip --quiet install --no-deps --no-build-isolation --editable ."
-    assert directory.startswith("/tmp/")
-    assert not Path(directory).exists()
 
 
 def test_everything_that_a_script_installs_has_a_checksum_or_says_that_it_has_none() -> None:
@@ -269,10 +236,7 @@ PYTORCH = "https://download.pytorch.org/whl/cpu unsafe-best-match"
     ("script", "argument", "variables", "lock", "where"),
     [
         ("setup", "lock.txt", {}, "lock-cpu-index.txt", PYTORCH),
-        (
-            *("setup", "lock-test.txt", {"CPU_INDEX": "https://mirror/cpu"}, "lock-cpu-index-test.txt"),
-            "https://mirror/cpu unsafe-best-match",
-        ),
+        ("setup", "lock-test.txt", {"CPU_INDEX": "https://m/cpu"}, "lock-cpu-index-test.txt", "https://m/cpu unsafe"),
         ("setup", "lock.txt", {"MODELZOO_TORCH": "cuda"}, "lock.txt", " "),
         ("torch-env", "2.14.1", {"MODELZOO_TORCH": "cpu"}, "lock-cpu-index.txt", PYTORCH),
         ("torch-env", "2.10.0", {}, "lock.txt", " "),
@@ -287,13 +251,12 @@ def test_a_lock_of_cpu_builds_is_taken_by_itself(
         (checkout.root / "requirements" / f"{name}.txt").write_text("torch==2.14.1+cpu \\\n    --hash=sha256:0\n")
     done = checkout.call(script, argument, **variables)
     assert done.returncode == 0, done.stderr
-    assert "not pinned" not in done.stderr
-    assert "WITHOUT" not in done.stderr
+    assert "not pinned" not in done.stderr and "WITHOUT" not in done.stderr
     calls = checkout.calls()
     (install,) = (number for number, line in enumerate(calls) if line.startswith("uv "))
     assert "--no-deps --require-hashes" in calls[install]
     assert calls[install].endswith(f" requirements/{lock}")
-    assert calls[install + 1] == where
+    assert calls[install + 1].startswith(where)
 
 
 def test_without_uv_a_pinned_one_is_installed(checkout: Checkout) -> None:
@@ -306,17 +269,13 @@ def test_without_uv_a_pinned_one_is_installed(checkout: Checkout) -> None:
 
 
 def test_pip_installs_if_uv_cannot(checkout: Checkout) -> None:
-    """It is said, and the checksums are verified all the same."""
+    """The checksums are verified all the same; if pip cannot either, nothing is timed, and the next call goes on."""
     checkout.uv("exit 1")
     done = checkout.call("setup", "lock.txt")
     assert done.returncode == 0
     assert "setup: installing with uv failed (see above); pip tries it now" in done.stderr
     assert "python -m pip --quiet install --no-deps --require-hashes -r requirements/lock.txt" in checkout.calls()
-
-
-def test_a_failed_installation_is_repeated(checkout: Checkout) -> None:
-    """If neither can install, nothing is timed, and the next call tries again."""
-    checkout.uv("exit 1")
+    (checkout.root / ".venv" / "modelzoo-lock.txt").unlink()
     checkout.python("exit 1")
     done = checkout.call("run")
     assert done.returncode == 2
@@ -343,94 +302,74 @@ def test_an_index_without_torch_is_named(script: str, arguments: list[str], chec
     assert not any(line.startswith("uv ") and "--require-hashes" not in line for line in checkout.calls())
 
 
-REGISTRY = """case "$*" in
-    *imagetools*) {answer} ;;
-esac
-"""
-
-
-def pins(checkout: Checkout) -> list[str]:
-    """The base images of both files."""
-    texts = [(checkout.root / name).read_text() for name in ("pytorch_env/versions.sh", "docker-bake.hcl")]
-    return [base for text in texts for base in re.findall(r'(?:BASE_IMAGE=|base = ")([^" ]+)', text)]
-
-
 def test_one_command_pins_the_base_images(checkout: Checkout) -> None:
     """To the digests that their tags have in the registry, in both files; a repetition writes the new ones."""
     (checkout.root / "pytorch_env").mkdir()
-    shutil.copy(ROOT / "pytorch_env" / "versions.sh", checkout.root / "pytorch_env")
-    shutil.copy(ROOT / "docker-bake.hcl", checkout.root)
-    before = pins(checkout)
+    files = [checkout.root / name for name in ("pytorch_env/versions.sh", "docker-bake.hcl")]
+    for file in files:
+        shutil.copy(ROOT / file.relative_to(checkout.root), file)
+
+    def pins() -> list[str]:
+        return re.findall(r'(?:BASE_IMAGE=|base = ")([^" ]+)', "".join(file.read_text() for file in files))
+
+    def answer(text: str) -> None:
+        checkout.program(checkout.path / "docker", f'case "$*" in *imagetools*) {text} ;; esac\n')
+
+    before = pins()
     assert len(before) == 2
-    checkout.program(checkout.path / "docker", REGISTRY.format(answer="echo nothing >&2; exit 1"))
+    answer("echo nothing >&2; exit 1")
     done = checkout.call("lock", "--bases")
     name = before[0].partition("@")[0]
     said = f"lock: error: the registry has no digest of {name} (see above); nothing was changed"
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, said)
-    assert pins(checkout) == before
+    assert (done.returncode, done.stderr.splitlines()[-1], pins()) == (2, said, before)
     for digest in ("bbbb", "cccc"):
-        checkout.program(checkout.path / "docker", REGISTRY.format(answer=f"echo sha256:{digest}"))
+        answer(f"echo sha256:{digest}")
         done = checkout.call("lock", "--bases")
         assert done.returncode == 0, done.stderr
-        assert pins(checkout) == [f"{name}@sha256:{digest}"] * 2
+        assert pins() == [f"{name}@sha256:{digest}"] * 2
 
 
-# scripts/torch-env
-
-
-@pytest.mark.parametrize(
-    ("version", "vision"),
-    [("2.15.0", ">=0.29"), ("2.14.1", ">=0.29"), ("2.13.0", "==0.28.*"), ("2.6.0", "==0.21.*")],
-)
+@pytest.mark.parametrize(("version", "vision"), [("2.14.1", ">=0.29"), ("2.13.0", "==0.28.*")])
 def test_another_torch_comes_with_its_torchvision_and_the_pins_of_the_lock(
     version: str, vision: str, checkout: Checkout
 ) -> None:
     """All requirements of the suite, of which only torch and what it brings along differ; a repetition does nothing.
 
-    ``===`` leaves out builds with a local version, such as 2.13.0+cpu, whose torchvision the index may lack. From 0.29
-    on, torchvision works with newer releases of torch.
+    ``===`` leaves out builds with a local version, such as 2.13.0+cpu, whose torchvision the index may lack.
     """
     done = checkout.call("torch-env", "--unpinned", version)
     assert done.returncode == 0, done.stderr
     environment = checkout.root / "envs" / f"torch-{version}"
-    said = "torch-env: torch, torchvision and what else they require are installed WITHOUT checksums\n"
-    assert said in done.stderr
-    assert done.stderr.endswith(f"torch-env: {environment}/bin/python is complete\n")
+    assert "torch, torchvision and what else they require are installed WITHOUT checksums\n" in done.stderr
+    assert done.stderr.endswith(complete := f"torch-env: {environment}/bin/python is complete\n")
     pinned, install = (line for line in checkout.calls() if line.startswith("uv "))
     assert pinned.endswith(f"--no-deps --require-hashes --requirement {environment}/pinned.txt")
     assert install.endswith(f"torch==={version} torchvision{vision}")
     hashed = (environment / "pinned.txt").read_text()
     assert re.search("^numpy==2.*\n    --hash=sha256:", hashed, re.MULTILINE)
-    assert not re.search("^(torch|nvidia|triton|sympy)", hashed, re.MULTILINE)
+    constraints = (environment / "constraints.txt").read_text()
+    assert "\nnumpy==2" in constraints
+    assert not re.search("^(torch|nvidia|triton|sympy)", hashed + constraints, re.MULTILINE)
     requirements = (environment / "requirements.txt").read_text().splitlines()
     assert {"torch>=2.6", "transformers>=4.25", "msgspec>=0.20", "matplotlib>=3.7"} < set(requirements)
     assert not [line for line in requirements if line.startswith(("modelzoo", "onnx", "pytest"))]
-    constraints = (environment / "constraints.txt").read_text()
-    assert "\nnumpy==2" in constraints
-    assert not re.search("^(torch|nvidia|triton|sympy)", constraints, re.MULTILINE)
     done = checkout.call("torch-env", version)
-    assert (done.returncode, done.stderr, checkout.calls()) == (
-        0,
-        f"torch-env: {environment}/bin/python is complete\n",
-        [],
-    )
+    assert (done.returncode, done.stderr, checkout.calls()) == (0, complete, [])
 
 
 def test_an_environment_that_was_not_completed_is_completed(checkout: Checkout, tmp_path: Path) -> None:
     """If uv and pip fail, the next call goes on; the directory may be named."""
     checkout.uv("exit 1")
     checkout.python('case "$*" in *torchvision==*) exit 1 ;; esac\n')
-    directory = tmp_path / "mine"
-    done = checkout.call("torch-env", "--unpinned", "2.9.1", str(directory))
+    words = ("--unpinned", "2.9.1", str(tmp_path / "mine"))
+    done = checkout.call("torch-env", *words)
     assert done.returncode == 2
     assert "installing with uv failed (see above); pip tries it now" in done.stderr
     assert "is complete" not in done.stderr
     checkout.uv()
-    assert checkout.call("torch-env", "--unpinned", "2.9.1", str(directory)).returncode == 0
-    assert (directory / "modelzoo-torch-env").is_file()
+    assert checkout.call("torch-env", *words).returncode == 0
+    assert (tmp_path / "mine" / "modelzoo-torch-env").is_file()
 
-
-# scripts/container-engine
 
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="the directory of the engine is root's: run the tests as root")
 
@@ -442,63 +381,46 @@ def root_directory() -> Iterator[Path]:
         yield Path(name)
 
 
-def refused(engine: Path, *arguments: str) -> str:
+def refused(engine: Path) -> str:
     """The error of ``container-engine`` with its directory at ``engine``, and nothing is done."""
-    for words in (arguments,) if arguments else (["env"], ["directory"], ["stop", "--purge"], ["start"]):
+    for words in (["env"], ["directory"], ["stop", "--purge"], ["start"]):
         done = call("container-engine", *words, MODELZOO_ENGINE=str(engine))
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.count("\n") == 1
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     return done.stderr.removeprefix("container-engine: error: ").strip()
 
 
 @AS_ROOT
-def test_the_directory_of_the_engine_is_made_for_root_alone(root_directory: Path) -> None:
-    """Its programs come first in root's PATH."""
-    engine = root_directory / "new" / "engine"
-    done = call("container-engine", "directory", MODELZOO_ENGINE=str(engine))
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{engine}\n", "")
-    assert engine.stat().st_mode & 0o7777 == 0o700
-
-
-@AS_ROOT
-@pytest.mark.parametrize("name", ["engine", "it's $HOME; `id`"])
-def test_the_variables_of_the_engine_can_be_evaluated(name: str, root_directory: Path) -> None:
-    """Whatever characters the path has, it comes out of ``eval`` as it was."""
-    engine = root_directory / name
+def test_the_directory_of_the_engine_is_roots_alone_and_its_variables_can_be_evaluated(root_directory: Path) -> None:
+    """Its programs come first in root's PATH; whatever characters the path has come out of ``eval``."""
+    engine = root_directory / "it's $HOME; `id`"
     script = 'eval "$(scripts/container-engine env)" && printf "%s\\n" "$DOCKER_HOST" "$DOCKER_CONFIG" "$PATH"'
-    done = subprocess.run(
-        ["sh", "-euc", script],
-        cwd=ROOT,
-        env={**os.environ, "MODELZOO_ENGINE": str(engine)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    environment = {**os.environ, "MODELZOO_ENGINE": str(engine)}
+    done = subprocess.run(["sh", "-euc", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     expected = [f"unix://{engine}/docker.sock", f"{engine}/config", f"{engine}/root/usr/bin:{os.environ['PATH']}"]
     assert done.stdout.splitlines() == expected
+    done = call("container-engine", "directory", MODELZOO_ENGINE=str(engine / "new"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{engine / 'new'}\n", "")
+    assert (engine / "new").stat().st_mode & 0o7777 == 0o700
 
 
 @AS_ROOT
 def test_a_directory_that_others_may_have_filled_is_refused(root_directory: Path) -> None:
     """Of another owner, open to others, a link, or in a directory where anybody may have put it."""
     other = "; set MODELZOO_ENGINE to another directory, such as /var/lib/modelzoo-engine"
-    engine = root_directory / "engine"
+    engine, link = root_directory / "engine", root_directory / "link"
     engine.mkdir(mode=0o700)
     os.chown(engine, 65534, 65534)
     assert refused(engine) == f"{engine} belongs to nobody, not to root{other}"
     os.chown(engine, 0, 0)
     engine.chmod(0o755)
-    expected = f"{engine} is open to others than root; if you trust what is in it, run 'chmod 0700 {engine}'"
-    assert refused(engine) == expected
+    said = f"{engine} is open to others than root; if you trust what is in it, run 'chmod 0700 {engine}'"
+    assert refused(engine) == said
     engine.chmod(0o700)
-    link = root_directory / "link"
     link.symlink_to(engine)
-    assert refused(link) == f"{link} is not a directory, or a link to one{other}"
-    assert refused(link / "below") == f"{link} is not a directory, or a link to one{other}"
+    assert refused(link) == refused(link / "below") == f"{link} is not a directory, or a link to one{other}"
     root_directory.chmod(0o1777)
     assert refused(engine) == f"{root_directory} can be written to by others than root{other}"
-    expected = "MODELZOO_ENGINE=engine is not a path like /var/lib/modelzoo-engine"
-    assert refused(Path("engine")) == expected
+    assert refused(Path("engine")) == "MODELZOO_ENGINE=engine is not a path like /var/lib/modelzoo-engine"
 
 
 @AS_ROOT
@@ -520,5 +442,5 @@ def test_only_root_may_use_the_engine(tmp_path: Path) -> None:
     (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
     (tmp_path / "id").chmod(0o755)
     done = call("container-engine", "env", PATH=f"{tmp_path}:{os.environ['PATH']}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "container-engine: error: the engine needs root; use sudo\n"
+    said = "container-engine: error: the engine needs root; use sudo\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)

@@ -1,18 +1,14 @@
-"""docs/torch-versions.md: the geometric means follow from the cells of its tables, and the pin from its rule."""
+"""docs/torch-versions.md: the geometric means follow from the cells of its tables."""
 
 from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 
 from places import ROOT
 
 PAGE = (ROOT / "docs" / "torch-versions.md").read_text(encoding="utf-8")
 CELL = re.compile(r"\*{0,2}([\d.]+)× \[([\d.]+), ([\d.]+)\]\*{0,2}")
-LEAST_MEAN, PROVEN_LOSS = 0.97, 0.9
-"""A release may be pinned if the 95 % lower bound of its mean is over the first, and no cell's upper bound is under the
-second."""
 QUANTILE = 1.96
 
 
@@ -49,19 +45,3 @@ def test_the_geometric_means_follow_from_the_cells() -> None:
     for release, speedups in found.items():
         value, low, high = geometric_mean(speedups)
         assert f"{release}: {value:.2f}× [{low:.2f}, {high:.2f}]" in PAGE
-
-
-def test_the_pin_follows_from_the_rule() -> None:
-    """A release that is fast enough is pinned only with a lock of its builds for both architectures."""
-    fast = {
-        release
-        for release, speedups in cells().items()
-        if geometric_mean(speedups)[1] > LEAST_MEAN and all(high >= PROVEN_LOSS for _, _, high in speedups)
-    }
-    lock = Path(ROOT, "requirements", "lock-cpu-index.txt")
-    locked = set(re.findall(r"^torch==([\d.]+)\+cpu ", lock.read_text(), re.MULTILINE)) if lock.exists() else set()
-    newest = max((fast & locked) | {"2.10.0"}, key=lambda release: tuple(map(int, release.split("."))))
-    pinned = re.search(r"TORCH=\$\{TORCH:-([\d.]+)\}", (ROOT / "pytorch_env/versions.sh").read_text())
-    assert pinned is not None
-    assert pinned[1] == newest
-    assert f"The pinned release is {newest}" in " ".join(PAGE.split())

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,22 +24,26 @@ SHORT = {
 """Options that shorten a command without changing what it does."""
 
 
-def run(command: str, folder: Path, *more: str) -> str:
-    """Run a command of the page that must succeed, shortened; its standard output."""
-    words = command.split()[1:]
-    if "--validate" in words:
-        more = (*more, "--limit", "3")
-    done = subprocess.run(
-        [sys.executable, "-m", "modelzoo", *words, *SHORT[words[0]], *more],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., str]:
+    """Run a command of the page, shortened, beside a listing, in a directory of its own; its standard output."""
+
+    def called(command: str, listing: str, *more: str) -> str:
+        words = [*command.split()[1:], *(("--limit", "3") if "--validate" in command else ())]
+        (tmp_path / "mine").mkdir(exist_ok=True)
+        (tmp_path / "mine" / "workload.py").write_text(listing)
+        done = subprocess.run(
+            [sys.executable, "-m", "modelzoo", *words, *SHORT[words[0]], *more],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return called
 
 
 def test_the_listings_are_python_that_uses_public_modules() -> None:
@@ -46,49 +51,24 @@ def test_the_listings_are_python_that_uses_public_modules() -> None:
     for listing in LISTINGS:
         modules = {node.module for node in ast.walk(ast.parse(listing)) if isinstance(node, ast.ImportFrom)}
         assert modules <= {"modelzoo.workload", "modelzoo.validity", "torchvision.models", "transformers"}
-    assert [command.split()[1] for command in COMMANDS] == [
-        *("run", "weights", "validate", "run"),
-        *("weights", "run"),
-    ]
+    assert [command.split()[1] for command in COMMANDS] == ["run", "weights", "validate", "run", "weights", "run"]
 
 
-def test_the_first_listing_runs(tmp_path: Path) -> None:
-    """The smallest workload: two functions and five fields."""
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "workload.py").write_text(LISTINGS[0])
-    out = run(COMMANDS[0], tmp_path, "--precision", "fp32")
-    assert out.startswith("[TARGET] mobilenet Time ")
-
-
-def test_the_second_listing_is_judged(tmp_path: Path) -> None:
+def test_the_second_listing_is_judged(run: Callable[..., str]) -> None:
     """Its checkpoint is listed, and without network the verdict is the one that the page shows."""
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "workload.py").write_text(LISTINGS[1])
-    run(COMMANDS[1], tmp_path)
-    (line,) = run(COMMANDS[2], tmp_path).splitlines()
+    run(COMMANDS[1], LISTINGS[1])
+    (line,) = run(COMMANDS[2], LISTINGS[1]).splitlines()
     assert re.match(r"\[VALID\] mobilenet tensor_error - [\d.]+ NUMERIC ONLY \(random weights: ", line)
 
 
-@pytest.mark.slow
-def test_speed_and_validity_in_one_call(tmp_path: Path) -> None:
-    """The last command of the page, as it stands."""
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "workload.py").write_text(LISTINGS[1])
-    valid, *times = run(COMMANDS[3], tmp_path).splitlines()
-    assert valid.startswith("[VALID] mobilenet ")
-    assert [line.split()[1] for line in times] == ["mobilenet", "mobilenet-bf16"]
-
-
-def test_a_pickle_is_converted_and_used(tmp_path: Path) -> None:
+def test_a_pickle_is_converted_and_used_by_the_first_listing(run: Callable[..., str], tmp_path: Path) -> None:
     """The commands for a checkpoint that an older torch refuses."""
     import torch
     from torchvision.models import mobilenet_v3_small
 
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "workload.py").write_text(LISTINGS[0])
     torch.save(mobilenet_v3_small(weights=None).state_dict(), tmp_path / "mine.pth")
-    run(COMMANDS[4], tmp_path)
-    assert run(COMMANDS[5], tmp_path, "--precision", "fp32").startswith("[TARGET] mobilenet Time ")
+    run(COMMANDS[4], LISTINGS[0])
+    assert run(COMMANDS[5], LISTINGS[0], "--precision", "fp32").startswith("[TARGET] mobilenet Time ")
 
 
 def test_options_are_declared_as_the_page_says(tmp_path: Path) -> None:

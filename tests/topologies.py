@@ -52,7 +52,6 @@ def plant_topology(
 
 
 def dual_socket(root: Path) -> Path:
-    """A server with 128 cores in 2 sockets and 4 nodes, without SMT."""
     nodes = {node: range(32 * node, 32 * node + 32) for node in range(4)}
     return plant_topology(root, nodes, sockets={0: 0, 1: 0, 2: 1, 3: 1})
 

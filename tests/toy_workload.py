@@ -55,10 +55,8 @@ def publish(folder: Path, state: Any = None) -> tuple[Path, Checkpoint]:
 
 
 def hub() -> Path:
-    """The directory of torch's hub in these tests."""
     return Path(os.environ["TORCH_HOME"]) / "hub" / "checkpoints"
 
 
 def toy_with(checkpoint: Checkpoint) -> Workload:
-    """Return the toy with a published checkpoint."""
     return replace(TOY, checkpoint=lambda options: checkpoint)

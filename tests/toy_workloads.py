@@ -53,7 +53,6 @@ def runs_of(request: Request, processes: int = 1, on_event: OnEvent = lambda eve
 
 
 def mlp() -> Workload:
-    """The example workload."""
     return load_workload(MLP)
 
 

@@ -10,13 +10,7 @@ from modelzoo.serve.servers import Reply
 
 
 class VirtualServer:
-    """Instances that take a known time for each batch. Its clock stands still except in ``wait``.
-
-    Args:
-        instances: their number.
-        service: the seconds that the next batch takes, given its size.
-        fixed_size: as in ``Server``.
-    """
+    """Instances that take a known time for each batch. Its clock stands still except in ``wait``."""
 
     def __init__(self, instances: int, service: Callable[[int], float], fixed_size: int | None = None) -> None:
         self.instances, self._service, self.fixed_size = instances, service, fixed_size
@@ -30,11 +24,7 @@ class VirtualServer:
         heapq.heappush(self._running, (self._now + self._service(size), instance, self._now))
 
     def wait(self, until: float) -> Sequence[Reply]:
-        """Move the clock to the next reply or to ``until``.
-
-        Raises:
-            RuntimeError: nothing runs and nothing is due, so that this would wait for ever.
-        """
+        """Move the clock to the next reply or to ``until``."""
         if not self._running or self._running[0][0] > until:
             if math.isinf(until):
                 raise RuntimeError("nothing runs, and nothing is due")

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -48,9 +45,8 @@ def test_the_report_is_printed_and_written(
     measured: list[Machine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Machine, ceilings and warnings are on stderr, and all of it is in the JSON, which can be read again."""
-    environment = {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
     monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
-    machine = machine_with(governor="powersave", environment=environment)
+    machine = machine_with(governor="powersave", environment={"DNNL_DEFAULT_FPMATH_MODE": "BF16"})
     monkeypatch.setattr(facts, "read_machine", lambda: machine)
     code, shown, _ = called("doctor", "--json", tmp_path / "doctor.json")
     assert (code, measured) == (0, [machine])
@@ -68,34 +64,7 @@ def test_nothing_is_timed_under_an_emulator(measured: list[Machine], monkeypatch
     monkeypatch.setattr(facts, "read_machine", lambda: machine_with(emulator="qemu-user"))
     code, shown, _ = called("doctor")
     assert (code, measured) == (0, [])
-    assert "EMULATED" in shown
-    assert "no peaks" in shown
-
-
-DOCTOR = """
-import sys
-from functools import partial
-
-from modelzoo import cli
-from modelzoo.cli import doctor
-from modelzoo.machine import ceiling_benchmark
-
-doctor.WATCH_SECONDS = 0.0
-ceiling_benchmark.measure_ceilings = partial(ceiling_benchmark.measure_ceilings, sizes=(64,), seconds=0.05)
-sys.exit(cli.main(["doctor", "--fresh"]))
-"""
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="these switches of oneDNN and torch are those of x86")
-def test_a_cpu_limited_to_avx2_is_examined_whole(tmp_path: Path) -> None:
-    """Without AVX-512 and bf16 instructions, as far as the switches allow, oneDNN's bf16 convolution really fails."""
-    limits = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MODELZOO_CACHE": str(tmp_path)}
-    command = [sys.executable, "-c", DOCTOR]
-    done = subprocess.run(command, env={**os.environ, **limits}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "bf16 conv: not available on this CPU (mkldnn_convolution: bf16 path needs the cpu support" in done.stdout
-    assert "FORCED_KERNELS" in done.stdout
-    assert "Traceback" not in done.stderr
+    assert "EMULATED" in shown and "no peaks" in shown
 
 
 def test_the_ceilings_of_an_accelerator(
@@ -122,11 +91,8 @@ def test_the_ceilings_of_an_accelerator(
     assert stored.accelerator.ceilings.device == "Simulated GPU"
 
 
-def test_a_device_that_is_not_there_is_an_error_before_the_host_is_measured(
-    measured: list[Machine], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_is_not_there_is_an_error_before_the_host_is_measured(measured: list[Machine]) -> None:
     """That takes half a minute."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    code, _, err = called("doctor", "--device", "cuda")
+    code, _, err = called("doctor", "--device", "cuda:99")
     assert (code, measured) == (2, [])
-    assert err.startswith("modelzoo: error: --device cuda: no cuda device is available here")
+    assert err.startswith("modelzoo: error: --device cuda")

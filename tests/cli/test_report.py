@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import load_results
@@ -19,10 +20,7 @@ SSDLITE = next(path for path in STORED if path.name.startswith("ssdlite"))
 
 @pytest.mark.parametrize("stored", STORED, ids=name)
 def test_every_stored_result_is_shown(stored: Path, tmp_path: Path) -> None:
-    """Whatever it says: the file and its time, its kernels, and its page. Compared with itself it may be refused.
-
-    Early results have no digest of the inputs, so nothing can be compared; they are read all the same.
-    """
+    """As text and as a page; compared with itself, an early result may be refused, for it has no digest of inputs."""
     path, page = unpacked(stored, tmp_path), tmp_path / "page.html"
     code, out, err = called("report", "--kernels", path)
     assert (code, err) == (0, "")
@@ -34,35 +32,31 @@ def test_every_stored_result_is_shown(stored: Path, tmp_path: Path) -> None:
 
 
 def test_the_lines_for_scripts_are_those_of_the_call(tmp_path: Path) -> None:
-    """An early result with four workloads, judged: the lines that the call would print today, of all files at the end.
+    """An early result, judged: the lines that the call would print today, of all files at the end.
 
     With --details, the kernels stand between the summary and them.
     """
     short, *lines = called("report", SSDLITE, unpacked(FULL, tmp_path)).out.split("\n[")
-    assert [line.split()[:2] for line in lines[:5]] == [
-        ["VALID]", name] for name in ("ssdlite", "resnet50", "ssd", "maskrcnn", "bert")
-    ]
+    names = ("ssdlite", "resnet50", "ssd", "maskrcnn", "bert")
+    assert [line.split()[:2] for line in lines[:5]] == [["VALID]", name] for name in names]
     assert lines[5:7] == ["TARGET] resnet50 Time 0.03443", "TARGET] resnet50-bf16 Time 0.03499"]
     assert len(lines) == 13
-    assert "more: --details" in short
-    assert "kernels of " not in short
+    assert "more: --details" in short and "kernels of " not in short
     long = called("report", tmp_path / "early-full.json", "--details").out
     assert long.index("Within this session:") < long.index("kernels of ") < long.index("\n[VALID]")
 
 
 def test_the_name_of_a_file_is_one_line(tmp_path: Path) -> None:
     """However long it is, so that it can be copied; control characters in it are shown, not sent to the terminal."""
-    directory = tmp_path / ("long " * 40)
-    directory.mkdir()
-    path = directory / "a[b]\x1b[31m.json"
+    path = tmp_path / ("long " * 30 + "a[b]\x1b[31m.json")
     path.write_bytes(SSDLITE.read_bytes())
     first, second, *_ = called("report", path).out.splitlines()
-    assert first.startswith(f"{directory}/a[b]\\x1b[31m.json: 2026-")
+    assert first.startswith(f"{tmp_path}/{'long ' * 30}a[b]\\x1b[31m.json: 2026-")
     assert second == ""
 
 
 def test_a_directory_is_printed_file_by_file(tmp_path: Path) -> None:
-    """Sorted by name; of a page it is the history."""
+    """Of a page it is the history."""
     for stored in STORED:
         unpacked(stored, tmp_path)
     assert called("report", tmp_path).out.count("modelzoo 0.") >= len(STORED)
@@ -115,3 +109,12 @@ def test_results_without_timings_have_no_rows(tmp_path: Path) -> None:
             f"modelzoo: error: --format csv has latencies, as run and tune measure them, and {names[-1]} has none; "
             "give --format terminal, markdown or html (see modelzoo report --help)\n"
         )
+
+
+@pytest.mark.parametrize("stored", STORED, ids=name)
+def test_paths_are_made_up_or_masked(stored: Path, tmp_path: Path) -> None:
+    """Absolute paths begin in made-up directories, and no home directory but the made-up one appears."""
+    text = re.sub(r'"jpeg":"[^"]*"', "", unpacked(stored, tmp_path).read_text())
+    paths = set(re.findall(r"(?<![\w.~:/)-])/(?:[\w.-]+/)+[\w.-]+", text))
+    made_up = ("/data/", "/home/user/", "/home/USER/", "/tmp/torchinductor_USER")
+    assert [path for path in sorted(paths) if not (path + "/").startswith(made_up)] == []

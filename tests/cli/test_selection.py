@@ -1,7 +1,8 @@
-"""Which workloads and settings a command line names."""
+"""Which workloads and settings a command line names, and the grammar of ``--vary`` and ``--setting``."""
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
 import sys
@@ -11,12 +12,14 @@ import pytest
 from fake_docker import FakeDocker
 from places import ROOT
 
-from modelzoo.cli import app
+from modelzoo.cli import app, setting_options
 from modelzoo.cli.app import explicit_values
 from modelzoo.cli.selection import Jobs, load_workloads, select_settings
+from modelzoo.cli.setting_options import parse_axis, parse_setting, parse_settings
 from modelzoo.errors import UsageError
 from modelzoo.measure import launcher
-from modelzoo.setting import labels
+from modelzoo.setting import Setting, labels
+from modelzoo.workload import discovery
 
 
 def jobs(*words: str) -> Jobs:
@@ -30,21 +33,16 @@ def jobs(*words: str) -> Jobs:
     [
         ("", "fp32 bf16"),
         ("--bf16", "bf16"),
-        ("--bf16=cast", "bf16=cast"),
         ("--fp16", "fp16"),
         ("--fp16 --vary bf16=autocast,cast", "fp16=autocast fp16=cast"),
         ("--bf16=cast --precision fp32,bf16", "fp32 bf16=cast"),
         ("--precision bf16,fp32,bf16", "bf16 fp32 bf16"),
-        ("--precision fp32,tf32,fp16", "fp32 tf32 fp16"),
         ("--vary precision=fp32,bf16 --bf16=cast", "fp32 bf16=cast"),
-        ("--vary bf16=autocast,cast", "bf16=autocast bf16=cast"),
         ("--precision fp32,bf16 --vary bf16=autocast,cast", "fp32 bf16=autocast bf16=cast"),
         ("--vary bf16=auto,cast --vary precision=fp32,bf16", "fp32 bf16 bf16=cast"),
         ("--precision fp32,fp16 --vary bf16=cast", "fp32 fp16=cast"),
-        ("--setting precision=bf16 --setting bf16=cast", "bf16 bf16=cast"),
         ("--setting 'precision=fp16 bf16=cast' --setting precision=tf32", "fp16=cast tf32"),
         ("--int8", "int8"),
-        ("--recipe dynamic", "int8=dynamic"),
         ("--int8 --recipe dynamic-onednn", "int8=dynamic-onednn"),
         ("--vary recipe=auto,dynamic", "int8 int8=dynamic"),
         (
@@ -56,11 +54,9 @@ def jobs(*words: str) -> Jobs:
     ],
 )
 def test_one_setting_per_precision(words: str, expected: str) -> None:
-    """The baseline comes first, a repetition is a comparison of a setting with itself, only bf16 has a method, and only
-    int8 a recipe."""
+    """A repetition is a comparison of a setting with itself; only bf16 has a method, and only int8 a recipe."""
     ((_, settings),) = jobs("examples/mlp", *shlex.split(words))
     assert " ".join(each.precision + (f"={each.method}" if each.method else "") for each in settings) == expected
-    assert all(setting.recipe is None or setting.precision == "int8" for setting in settings)
 
 
 def test_without_names_the_four_standard_workloads_run() -> None:
@@ -91,10 +87,8 @@ def shown(*words: str) -> list[str]:
             "--vary mode=eager,script --vary channels-last=off,on",
             ["fp32", "fp32 channels-last", "fp32 script", "fp32 script channels-last"],
         ),
-        ("--vary malloc=glibc,tcmalloc", ["fp32 malloc=glibc", "fp32 malloc=tcmalloc"]),
         ("--vary thp=off,on --mode compile", ["fp32 compile thp=off", "fp32 compile thp=on"]),
         ("--vary device=cpu,cuda:1", ["fp32 device=cpu", "fp32 device=cuda:1"]),
-        ("--vary backend=onednn,blas", ["fp32 onednn", "fp32 blas"]),
         ("--vary seed=0,0", ["fp32", "fp32 #2"]),
         ("--precision fp32,bf16 --vary batch=1,8", [f"{each} batch={n}" for each in ("fp32", "bf16") for n in (1, 8)]),
         ("--setting 'mode=compile threads=2' --setting threads=1", ["fp32 compile threads=2", "fp32 threads=1"]),
@@ -130,13 +124,8 @@ def test_interpreters_and_images_are_varied(engine: FakeDocker, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("baseline", "first"),
-    [
-        ("mode=script", "fp32 script batch=1"),
-        ("mode=script batch=8", "fp32 script batch=8"),
-        ("batch=8", "fp32 batch=8"),
-        ("fp32 script batch=8", "fp32 script batch=8"),
-        ("precision=fp32", "fp32 batch=1"),
-    ],
+    [("mode=script", "fp32 script batch=1"), ("batch=8", "fp32 batch=8")]
+    + [(each, "fp32 script batch=8") for each in ("mode=script batch=8", "fp32 script batch=8")],
 )
 def test_another_baseline_moves_to_the_front(baseline: str, first: str) -> None:
     """It is the first setting that fits; the others keep their order."""
@@ -155,8 +144,7 @@ def test_options_of_one_workload_are_varied_for_it_alone() -> None:
 def test_judging_takes_precisions_only() -> None:
     """``validate`` compares each with fp32 anyway."""
     args = app.make_parser().parse_args(["validate", "examples/mlp", "--precision", "fp32,bf16"])
-    ((_, settings),) = select_settings(args, "bf16")
-    assert [setting.precision for setting in settings] == ["fp32", "bf16"]
+    assert labels(select_settings(args, "bf16")[0][1]) == ["fp32", "bf16"]
 
 
 PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
@@ -173,3 +161,72 @@ def test_the_examples_of_the_documentation_are_understood(
         engine.add(f"modelzoo:torch2.10.0_{backend}_modelzoo")
     found = jobs(*shlex.split(words, comments=True))
     assert max(len(settings) for _, settings in found) >= 2
+
+
+MLP = discovery.load_workload(discovery.CHECKOUT / "examples" / "mlp")
+
+
+def setting(*words: str) -> Setting:
+    """What a command line of these words asks for."""
+    parser = argparse.ArgumentParser()
+    setting_options.add_setting(parser)
+    return setting_options.make_setting(parser.parse_args(words), MLP, {}, "fp32")
+
+
+def test_without_options_it_is_the_default_setting() -> None:
+    """With the workload's own defaults; this interpreter, and no image, is what ``--vary`` calls ``default``."""
+    assert setting() == setting("--python", "default", "--image", "default") == Setting(options=MLP.option_values({}))
+
+
+def test_an_image_decides_the_default_backend(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The image with OpenBLAS has the same torch as the one with ACL; what this machine's variable says is its own."""
+    monkeypatch.setenv("MODELZOO_BACKEND", "onednn")
+    engine.add("zoo:acl")
+    engine.add("zoo:openblas", MODELZOO_BACKEND="blas")
+    found = [setting("--image", name) for name in ("zoo:acl", "zoo:openblas")]
+    assert [(each.image, each.backend) for each in found] == [("zoo:acl", "auto"), ("zoo:openblas", "blas")]
+    assert setting("--image", "zoo:openblas", "--backend", "onednn").backend == "onednn"
+    with pytest.raises(UsageError, match="image=zoo:other is not on this machine"):
+        setting("--image", "zoo:other")
+    with pytest.raises(UsageError, match="python and image contradict each other"):
+        setting("--image", "zoo:acl", "--python", sys.executable)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words", "expected"),
+    [
+        ("MODELZOO_BACKEND", "", (), "auto"),
+        ("MODELZOO_BACKEND", "blas", (), "blas"),
+        ("MODELZOO_BACKEND", "blas", ("--backend", "auto"), "auto"),
+        ("OMP_NUM_THREADS", "", (), None),
+        # OpenMP allows one count for each nesting level.
+        ("OMP_NUM_THREADS", "1,4", (), 1),
+        ("OMP_NUM_THREADS", "2", ("--threads", "3"), 3),
+    ],
+)
+def test_variables_are_defaults(
+    variable: str, value: str, words: tuple[str, ...], expected: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The option wins."""
+    monkeypatch.setenv(variable, value)
+    found = setting(*words)
+    assert (found.backend if variable == "MODELZOO_BACKEND" else found.threads) == expected
+
+
+def test_values_may_contain_the_signs_that_divide_them() -> None:
+    """An equals sign, and spaces between quotes, as in a shell; repetitions of an axis are kept."""
+    assert parse_axis("batch=1, 8,1") == ("batch", ["1", "8", "1"])
+    assert parse_axis("weights=a=b.pth") == ("weights", ["a=b.pth"])
+    assert parse_setting("mode=compile  input='my pictures/a.jpg'") == {"mode": "compile", "input": "my pictures/a.jpg"}
+
+
+def test_a_file_has_a_setting_on_each_line(tmp_path: Path) -> None:
+    """With comments; a file name may contain the sign that begins one."""
+    file = tmp_path / "settings"
+    file.write_text("# all of them\n\nmode=eager\nmode=script batch=2\t# two\ninput=a#b.jpg\n   # end\n")
+    lines = [{"mode": "eager"}, {"mode": "script", "batch": "2"}, {"input": "a#b.jpg"}]
+    assert parse_settings(["seed=1", f"@{file}"]) == [{"seed": "1"}, *lines]
+    for content, message in ((b"# nothing\n", "the file names no setting"), (b"\xff", "it is not a text file")):
+        file.write_bytes(content)
+        with pytest.raises(UsageError, match=message):
+            parse_settings([f"@{file}"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
 from modelzoo.machine import facts, sensors
 from modelzoo.measure import schedule
-from modelzoo.plan import Effort
+from modelzoo.plan import Effort, Plan
 from modelzoo.records.run import Run, ValidityEntry
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.results import store
@@ -64,17 +65,14 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the call stores its result."""
     return tmp_path / "r.json"
 
 
 def run(path: Path, *options: object) -> Call:
-    """``modelzoo run examples/mlp``."""
     return called("run", MLP, "--threads", "2", "--json", path, *options)
 
 
 def targets(out: str) -> list[str]:
-    """The names in the lines for scripts."""
     return [line.split()[1] for line in out.splitlines()]
 
 
@@ -87,25 +85,27 @@ def test_runs_and_designs_are_stored_as_they_come(simulated: Simulate, path: Pat
     simulated([*rounds(8), ended])
     assert run(path).code == 0
     result = store.read(path)
-    assert len(result.runs) == 16
-    assert result.latency.designs == (ended,)
+    assert (len(result.runs), result.latency.designs) == (16, (ended,))
+
+
+def test_a_result_on_stdout_is_json_alone(simulated: Simulate, tmp_path: Path) -> None:
+    """What is piped into jq is the stored result, in which a terminal finds no command; other lines are on stderr."""
+    simulated(rounds(1))
+    code, out, err = called("run", MLP, "--threads", "2", "-o", "-", "--label", "\x9b\u202e é")
+    (stored,) = (tmp_path / "results").glob("*.json")
+    assert (code, json.loads(out)) == (0, json.loads(stored.read_text(encoding="utf-8")))
+    assert '"\\u009b\\u202e é"' in out
+    assert "[TARGET] mlp-bf16 Time " in err
 
 
 def test_an_interrupted_session_says_so_in_its_designs(simulated: Simulate, path: Path) -> None:
-    """Ctrl-C: what has finished is stored and shown with the verdict of its last planned look; exit code 130.
-
-    A workload that had ended before was not interrupted. The line for scripts of the baseline has the plain name.
-    """
+    """What has finished is stored and shown with the verdict of its last planned look; what had ended had ended."""
     ended = replace(PLANNED, workload="done", stop_reason=StopReason.FIXED)
     simulated([ended, *rounds(9), KeyboardInterrupt()])
     code, out, err = run(path)
     assert (code, targets(out)) == (130, ["mlp", "mlp-bf16"])
-    for words in (
-        f"modelzoo: interrupted; 18 finished runs are in {path}",
-        "SLOWER",
-        "baseline: fp32 (its line for scripts names no setting)",
-    ):
-        assert words in err
+    assert f"modelzoo: interrupted; 18 finished runs are in {path}" in err
+    assert "SLOWER" in err
     result = store.read(path)
     assert len(result.runs) == 18
     stopped = {design.workload: design.stop_reason for design in result.latency.designs}
@@ -175,6 +175,15 @@ def test_a_disk_that_is_full_at_ctrl_c_is_still_an_interruption(
     assert "modelzoo: interrupted; 2 finished runs are in no file\n" in err
 
 
+def test_every_option_of_the_measurement_is_passed_on(simulated: Simulate, path: Path) -> None:
+    """What is not given is decided from what is measured."""
+    requested = simulated(rounds(1))
+    words = "--processes 4 --max-seconds 3 --iterations 9 --warmup 2 --no-audit --margin 2.5% --budget 10m"
+    run(path, *words.split())
+    ((request,), effort, *_) = requested[0]
+    assert (request.plan, request.audit, effort) == (Plan(2, 9, 3.0), False, Effort(4, 0.025, 600.0))
+
+
 def test_nothing_is_repeated_under_an_emulator(
     simulated: Simulate, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,10 +219,7 @@ def test_clocks_are_locked_while_the_session_runs(
 def test_a_budget_that_was_given_is_for_judging_too(
     options: tuple[str, ...], includes_judging: bool, simulated: Simulate, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Predictions are judged first, but for the reference's; the time that it took is not there for the timing.
-
-    The default is for timing.
-    """
+    """Predictions are judged first, but for the reference's; the default budget is for timing alone."""
     requested, now = simulated(rounds(1)), [100.0]
     judged: list[str] = []
 
@@ -251,11 +257,8 @@ def test_an_interruption_while_predictions_are_judged_is_no_traceback(
     ("command", "words", "lines"),
     [
         ("run", "--weights pretrained", ("       bf16",)),
-        ("run", "--budget 5m", ("as many rounds as ±5.0 % needs", "time: at most 5 min")),
         ("run", "--processes 3", ("processes: 3 per setting", "time: not known")),
         ("run", "--validate", ("accuracy checks, which come first, is not known",)),
-        ("throughput", "--instances 1 --batch 1,8", ("cores each  threads each  batch", "rounds: 4 of every")),
-        ("load", "--rate 10 --duration 60s", ("generator: ", "runs of 1 min or more", "at least 1 min 3 s")),
         ("load", "--scenario offline", ("decided when it runs: how many requests there are", "at least 13 s")),
         ("load", "--find --slo p99=50ms", ("repeats: 3, each with new instances", "about 9 min 9 s if")),
     ],
@@ -263,7 +266,7 @@ def test_an_interruption_while_predictions_are_judged_is_no_traceback(
 def test_a_dry_run_starts_nothing(
     command: str, words: str, lines: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan is on stdout, made by what makes it for the call itself; no weights are needed, no result is written."""
+    """No weights are needed, no result is written. More plans are in the snapshots."""
     for name in ("measure.schedule.measure", "measure.jobs.prepare", "results.store.write"):
         monkeypatch.setattr(f"modelzoo.{name}", None)
     code, out, _ = called(command, MLP, "--dry-run", *words.split())

@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 from calls import Call, called
-from example_machine import SERVER
+from example_machine import SERVER, machine_with
 from instances import ran
 from topologies import topology
 from toy_workloads import MLP
 
-from modelzoo.cli.measuring import Instances
-from modelzoo.cli.throughput import splits
-from modelzoo.errors import UsageError
 from modelzoo.machine import cpu as machine_topology
 from modelzoo.machine import facts
 from modelzoo.records.protocol import Preparation
@@ -23,6 +20,8 @@ from modelzoo.results import store
 from modelzoo.results import throughput as results
 from modelzoo.serve import configurations as search
 from modelzoo.serve.round import RoundResult, Task
+
+FROM_1_TO_30 = ",".join(map(str, range(1, 31)))
 
 
 @pytest.fixture
@@ -44,7 +43,6 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[ConfigurationRun]:
 
 
 def measure(path: Path, *words: object) -> Call:
-    """``modelzoo throughput examples/mlp``."""
     return called("throughput", MLP, "--weights", "random", "--json", path, *words)
 
 
@@ -63,66 +61,57 @@ def test_configurations_are_measured_stored_and_shown(rounds: list[Configuration
     assert found.is_complete
     assert not found.is_search
     assert found.price.per_hour == 1.5
-    assert [each.name for each in found.configurations] == [
-        "1 × 4 cores, batch 1",
-        "4 × 1 core, batch 1",
-        "1 × 4 cores, batch 2",
-        "4 × 1 core, batch 2",
-    ]
+    names = [each.name for each in found.configurations]
+    assert names == [f"{split}, batch {batch}" for batch in (1, 2) for split in ("1 × 4 cores", "4 × 1 core")]
     assert "4 × 1 core, batch 1 has the highest throughput" in called("report", path).out
     assert called("report", path, "-o", tmp_path / "page.html").code == 0
 
 
-@pytest.mark.parametrize(
-    ("cores", "words", "reason"),
-    [
-        (4, ["--instances", "2", "--cores-per-instance", "1"], "2 × 1 leaves 2 cores idle: no more instances were"),
-        (5, ["--cores-per-instance", "2"], "2 × 2 leaves 1 core idle: whole instances of 2 do not fill 5 cores"),
-        (5, ["--instances", "5"], ""),
-    ],
-)
 @pytest.mark.usefixtures("rounds")
-def test_a_plan_says_why_cores_are_idle(
-    cores: int, words: list[str], reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Or nothing, if none is."""
-    monkeypatch.setattr(machine_topology, "read_topology", lambda: topology(cores))
-    code, out, _ = called("throughput", MLP, "--dry-run", *words)
-    assert code == 0
-    assert reason in out
-    assert ("idle: " in out) is bool(reason)
+def test_a_plan_says_why_cores_are_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More reasons are in the snapshots."""
+    for cores, words, reason in (
+        (4, "--instances 2 --cores-per-instance 1", "2 × 1 leaves 2 cores idle: no more instances were"),
+        (5, "--cores-per-instance 2", "2 × 2 leaves 1 core idle: whole instances of 2 do not fill 5 cores"),
+    ):
+        monkeypatch.setattr(machine_topology, "read_topology", lambda cores=cores: topology(cores))
+        assert reason in called("throughput", MLP, "--dry-run", *words.split()).out
 
 
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--instances", "5"], "5 × 1 core: the NUMA nodes have room for only 4 instances of 1 core ("),
-        (["--instances", "1", "--cores-per-instance", "8"], "no NUMA node has more than 4 cores"),
-        (["--smt", "on"], "--smt on: these cores have no second hardware thread"),
+        ("--instances 5", "5 × 1 core: the NUMA nodes have room for only 4 instances of 1 core ("),
+        ("--instances 1 --cores-per-instance 8", "no NUMA node has more than 4 cores"),
+        ("--smt on", "--smt on: these cores have no second hardware thread"),
+        (f"--instances 1,2,4 --batch {FROM_1_TO_30}", "these are 90 configurations, and 64 are the most"),
     ],
 )
 @pytest.mark.usefixtures("rounds")
-def test_what_does_not_fit_into_this_machine_is_refused(words: list[str], error: str, tmp_path: Path) -> None:
+def test_what_does_not_fit_into_this_machine_is_refused(words: str, error: str, tmp_path: Path) -> None:
     """Before anything is started."""
-    code, _, err = measure(tmp_path / "r.json", *words)
+    code, _, err = measure(tmp_path / "r.json", *words.split())
     assert code == 2
     assert error in err
     assert not (tmp_path / "r.json").exists()
 
 
-def test_splits_follow_what_is_given() -> None:
-    """Instances, cores, both or none of them, for every batch."""
-    machine = topology(4, 4)
+@pytest.mark.usefixtures("rounds")
+def test_nothing_is_timed_under_an_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its times are not those of the machine that it imitates."""
+    monkeypatch.setattr(facts, "read_machine", lambda: machine_with(emulator="qemu"))
+    assert "nothing can be timed under qemu" in measure(tmp_path / "r.json").err
 
-    def found(instances: Any, cores: Any, batches: tuple[int, ...] = (1,)) -> list[tuple[int, int, int]]:
-        return splits(Instances(instances, cores), machine, batches)
 
-    assert found((1, 2, 8), None) == [(1, 4, 1), (2, 4, 1), (8, 1, 1)]
-    assert found(None, (2, 4)) == [(4, 2, 1), (2, 4, 1)]
-    assert found((1, 2), (1,), (1, 8)) == [(1, 1, 1), (2, 1, 1), (1, 1, 8), (2, 1, 8)]
-    assert found(None, None) == [(1, 4, 1), (2, 4, 1), (4, 2, 1), (8, 1, 1)]
-    with pytest.raises(UsageError, match="these are 80 configurations, and 64 are the most"):
-        found(tuple(range(1, 9)), (1,), tuple(range(1, 11)))
+@pytest.mark.usefixtures("rounds")
+def test_the_plot_has_the_name_that_it_was_given(tmp_path: Path) -> None:
+    """An error about it names the option."""
+    words = ("--instances", "1,4", "--rounds", "1", "--plot")
+    assert f"plot: {tmp_path / 'p.svg'}" in measure(tmp_path / "r.json", *words, tmp_path / "p.svg").err
+    code, _, err = measure(tmp_path / "r.json", *words, tmp_path / "missing" / "p.svg")
+    assert code == 2
+    assert f"cannot write {tmp_path / 'missing' / 'p.svg'}: No such file" in err
+    assert "name another file with --plot FILE" in err
 
 
 def test_an_interrupted_call_keeps_what_was_finished(

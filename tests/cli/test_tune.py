@@ -12,7 +12,6 @@ from toy_workloads import MLP
 
 from modelzoo.machine import facts
 from modelzoo.results import store, tuning
-from modelzoo.setting import Setting
 from modelzoo.tuning import search
 
 
@@ -26,22 +25,17 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def tune(path: Path, *words: object) -> Call:
-    """``modelzoo tune examples/mlp``."""
     return called("tune", MLP, "--batch", "4", "--vary", "mode=eager,script", "--json", path, *words)
 
 
 def test_the_winner_can_be_used_again(machine: Machine, tmp_path: Path) -> None:
-    """As a command line, a file for --setting and Python; stdout has the times of default and winner.
-
-    In a report, they are those of the confirmation.
-    """
+    """As a command line, a file for --setting and Python; the report has the times of the confirmation."""
     path = tmp_path / "r.json"
     code, out, err = tune(path)
     assert code == 0
     assert "mlp: the fastest is fp32 script: 2" in err
     assert f"command line: modelzoo run {MLP} --setting 'precision=fp32 engine=torch mode=script" in err
-    assert (tmp_path / "r.setting").is_file()
-    assert (tmp_path / "r.py").is_file()
+    assert (tmp_path / "r.setting").is_file() and (tmp_path / "r.py").is_file()
     assert [line.split()[:2] for line in out.splitlines()] == [["[TARGET]", "mlp"], ["[TARGET]", "mlp-fp32-script"]]
     assert tuning.is_faster(store.read(path))
     shown = called("report", path).out
@@ -74,13 +68,3 @@ def test_an_interrupted_search_says_how_to_go_on(tmp_path: Path, machine: Machin
         found = called("tune", MLP, "--batch", batch, "--resume", path)
         assert found.code == code
         assert words in found.err
-
-
-def test_the_default_grid_is_declared_for_this_machine(machine: Machine, tmp_path: Path) -> None:
-    """What is missing here is left out with its reason."""
-    machine.stops_after = 1
-    code, _, err = called("tune", MLP, "--json", tmp_path / "r.json", "--budget", "2h")
-    assert code == 130
-    requested = [requested.setting.replace(options={}) for requested in store.read(tmp_path / "r.json").requested]
-    assert requested[:2] == [Setting(), Setting(mode="compile")]
-    assert "what the grid does not contain here:" in err

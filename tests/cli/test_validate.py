@@ -13,12 +13,12 @@ from calls import called
 from places import DATA
 from toy_workloads import MLP
 
-from modelzoo.cli.output import stored_code
-from modelzoo.cli.validate import Judgements
+from modelzoo.cli.options import Accuracy
+from modelzoo.cli.session import make_judging
 from modelzoo.frozen import replace
-from modelzoo.records.run import Result, ValidityEntry
+from modelzoo.records.run import ValidityEntry
 from modelzoo.results import store
-from modelzoo.views.progress import LiveProgress
+from modelzoo.workload import discovery
 
 validate = import_module("modelzoo.cli.validate")  # the package has a function of this name
 (JUDGED,) = store.read(DATA / "results" / "bert.json").validity
@@ -46,50 +46,35 @@ def judges(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_an_error_is_one_line(judges: Callable[..., None]) -> None:
     """However long it is and whatever it contains, as all errors are."""
     judges(replace(JUDGED, report=None, error=f"[bold]no[/] data {'x' * 80}\nat all"))
-    assert (
-        f"modelzoo: error: mlp: [bold]no[/] data {'x' * 80}\\nat all\n"
-        in called("validate", MLP, "--precision", "bf16").err
-    )
+    err = called("validate", MLP, "--precision", "bf16").err
+    assert f"modelzoo: error: mlp: [bold]no[/] data {'x' * 80}\\nat all\n" in err
+
+
+def test_the_worst_judgement_decides_the_exit_code(judges: Callable[..., None]) -> None:
+    """Not the last one."""
+    judges(*(replace(JUDGED, exit_code=code) for code in (1, 0)))
+    assert called("validate", MLP, "--precision", "fp32,bf16").code == 1
 
 
 def test_a_judgement_that_cannot_be_written_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    judges: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Table and verdict come first; the error says that there is no file, and no line names one."""
-    path = tmp_path / "r.json"
-    judgements = Judgements(Result((), ""), str(path))
+    writes: list[Path] = []
 
     def fail(path: Path, content: bytes) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        writes.append(path)
+        if len(writes) > 1:  # the first one is of an empty result
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(store, "write_atomically", fail)
-    judgements.add(JUDGED)
-    assert stored_code(judgements.stored, judgements.end()) == 2
-    captured = capsys.readouterr()
-    assert captured.out.startswith("[VALID] bert ")
-    assert "Checks" in captured.err
-    assert "result: " not in captured.err
-    problem = f"modelzoo: error: cannot write {path}: No space left on device; it is in no file"
-    assert captured.err.splitlines()[-1] == problem
-
-
-def test_a_judgement_is_printed_above_the_progress(
-    judges: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the console that owns the block: another one would print over it."""
-    consoles: list[Any] = []
-
-    def live(out: Any, result: Result) -> LiveProgress:
-        consoles.append(out)
-        return LiveProgress(out, result)
-
-    shown: list[Any] = []
-    monkeypatch.setattr(import_module("modelzoo.cli.session"), "LiveProgress", live)
-    monkeypatch.setattr(validate.terminal, "show", lambda document, out: shown.append(out))
     judges(JUDGED)
-    called("validate", MLP, "--precision", "bf16")
-    assert len(shown) == 1
-    assert shown == consoles
+    code, out, err = called("validate", MLP, "--precision", "bf16", "--json", tmp_path / "r.json")
+    assert (code, out.startswith("[VALID] bert ")) == (2, True)
+    assert "Checks" in err
+    assert "result: " not in err
+    problem = f"modelzoo: error: cannot write {tmp_path / 'r.json'}: No space left on device; it is in no file"
+    assert err.splitlines()[-1] == problem
 
 
 def test_after_an_interrupt_the_file_with_what_was_judged_is_named(judges: Callable[..., None], tmp_path: Path) -> None:
@@ -100,3 +85,15 @@ def test_after_an_interrupt_the_file_with_what_was_judged_is_named(judges: Calla
     assert code == 130
     assert f"modelzoo: interrupted; 1 finished accuracy checks are in {path}\n" in err
     assert len(store.read(path).validity) == 1
+
+
+def test_output_goes_beside_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where results have a place of their own (an image's volume), so have pictures and plots; --artifacts wins."""
+    mlp = discovery.load_workload(MLP)
+    monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path / "results"))
+    assert make_judging(Accuracy(), mlp).output == tmp_path / "results" / "output" / "mlp"
+    assert make_judging(Accuracy(artifacts=str(tmp_path / "own")), mlp).output == tmp_path / "own" / "mlp"
+    monkeypatch.delenv("MODELZOO_RESULTS")
+    assert make_judging(Accuracy(), mlp).output == MLP / "output"
+    monkeypatch.setattr(discovery, "PACKAGE", MLP.parent)
+    assert make_judging(Accuracy(), mlp).output == discovery.CHECKOUT / "results" / "output" / "mlp"
