@@ -23,11 +23,3 @@ def test_a_string_is_one_line_of_text(text: str, shown: str) -> None:
     out = io.StringIO()
     PlainConsole(file=out, force_terminal=True, width=200, color_system=None).print(text, soft_wrap=True)
     assert out.getvalue() == f"{shown}\n"
-
-
-def test_a_style_is_given_beside_the_text() -> None:
-    """An error is red, whatever it says."""
-    out = io.StringIO()
-    console = PlainConsole(file=out, force_terminal=True, width=80, color_system="standard")
-    console.print("no [green]data", style="bold red")
-    assert out.getvalue() == "\x1b[1;31mno [green]data\x1b[0m\n"

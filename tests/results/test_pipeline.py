@@ -10,9 +10,6 @@ from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED
 from modelzoo.results.pipeline import pipelines
 
 FIRST = {LATENCY: [0.1, 0.1], "decode": [0.02] * 2, MODEL: [0.07] * 2, "answer": [0.01] * 2, UNDIVIDED: [0.099] * 2}
-SECOND = {LATENCY: [0.12, 0.12], "decode": [0.02] * 2, MODEL: [0.09] * 2, "answer": [0.01] * 2, UNDIVIDED: [0.119] * 2}
-
-
 def test_time_outside_of_all_stages_shows() -> None:
     """3 % of a pass that are in no stage are more than the tolerance of 2 %."""
     (found,) = pipelines(result(pipeline_run({**FIRST, LATENCY: [0.103, 0.103]})))

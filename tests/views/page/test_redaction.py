@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from fake_runs import WEIGHTS, make, result_of, warning
 from paged import page_of
 from places import DATA
@@ -86,26 +83,8 @@ def test_the_command_can_still_be_read() -> None:
     assert redacted(plain).command == plain.command
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "12 images/s at 3.5 GB/s, 0.5 FLOP/byte",
-        "brgconv:avx512_core_bf16, aten::conv2d, layer1.0.conv1",
-        "torch 2.10.0+cpu, glibc 2.36, Python 3.11.2",
-        "ratio 1.05 [1.01, 1.09]; and/or n/a",
-        "Intel(R) Xeon(R) CPU @ 2.50GHz",
-    ],
-)
-def test_text_without_names_stays_as_it_is(text: str) -> None:
-    """Units, kernels, versions and alternatives are no paths."""
-    result = result_of(make([1.0], title=text))
-    found = redacted(result).runs[0].report
-    assert found.title == text
-
-
-@pytest.mark.parametrize("path", sorted((DATA / "results").glob("*.json")), ids=lambda path: path.stem)
-def test_stored_results_can_be_redacted(path: Path) -> None:
+def test_stored_results_can_be_redacted() -> None:
     """No path is left, not even in a field that is public by mistake."""
-    text = encode_json(redacted(store.read(path))).decode()
-    assert "~/" not in text
-    assert "/home/" not in text
+    for path in (DATA / "results").glob("*.json"):
+        text = encode_json(redacted(store.read(path))).decode()
+        assert ("~/" in text, "/home/" in text) == (False, False), path
