@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 
 import pytest
 from drawn import checked, columns, filled, svg, texts
 from fake_runs import evidence
 from matplotlib.figure import Figure
 from shown_documents import staged
-from stored_results import STORED, unpacked
 
 from modelzoo.document import theme
 from modelzoo.frozen import replace
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import OperatorClass, OperatorUse, Product, ProofSource, ProofVerdict
 from modelzoo.records.timing import MODEL
-from modelzoo.results import store
 from modelzoo.results.pipeline import pipelines
 from modelzoo.views.plots import bars
 from modelzoo.views.plots.bars import NO_PRODUCT, Key, Segment
@@ -35,14 +32,12 @@ HEAD = replace(CONV, operator="aten::addmm", layers=("head",), precision="bf16",
 
 def test_segments_follow_each_other_and_a_wide_label_does_not_squeeze_them() -> None:
     """The axis ends with the longest bar; matplotlib would make room for the label at the expense of the axes."""
-    look, other = (theme.SKY, ""), (theme.GREY, "////")
-    first = ("W" * 60, (Segment("long", 300, look, 1), Segment("short", 100, other, 2)))
-    second = ("second", (Segment("long", 200, look, 1), Segment("short", 0, other, 2)))
+    look = (theme.SKY, "")
+    first = ("W" * 60, (Segment("long", 300, look, 1), Segment("short", 100, look, 2)))
     figure = Figure(figsize=(6, 4), layout="constrained")
-    bars.draw([first, second], "time in ms", figure)
+    bars.draw([first, ("second", (Segment("long", 200, look, 1),))], "time in ms", figure)
     (axes,) = figure.axes
-    drawn = [(patch.get_x(), patch.get_width()) for patch in axes.patches]
-    assert [value for each in drawn for value in each] == pytest.approx([0, 300, 300, 100, 0, 200, 200, 0])
+    assert [(patch.get_x(), patch.get_width()) for patch in axes.patches] == [(0, 300), (300, 100), (0, 200)]
     assert axes.get_xlim() == pytest.approx((0, 400))
     figure.draw_without_rendering()
     assert axes.get_position().width > 0.8
@@ -51,9 +46,7 @@ def test_segments_follow_each_other_and_a_wide_label_does_not_squeeze_them() -> 
 def test_every_stage_is_in_the_plot_with_its_place() -> None:
     """The bar has the sum of the stages above it; the table has seconds and shares, one column per setting."""
     plot = bars.stages("toy", pipelines(staged()))
-    checked(plot)
-    shown = {"1 decode, on the host", "2 model, on the device", "3 answer, on the host", "fp32 stages: 100.0 ms"}
-    assert {*shown, "time per batch in ms"} <= set(texts(checked(plot)))
+    assert {"1 decode, on the host", "fp32 stages: 100.0 ms", "time per batch in ms"} <= set(texts(checked(plot)))
     assert columns(plot) == {
         "stage": ("decode", MODEL, "answer"),
         "on": ("host", "device", "host"),
@@ -77,31 +70,16 @@ def test_a_kernel_that_ran_in_two_precisions_is_divided() -> None:
     assert list(shares.values()) == pytest.approx([0.6, 0.2, 0.2]), "no seconds, which do not compare with latencies"
 
 
-def test_the_kernels_of_real_audits_add_up(tmp_path: Path) -> None:
-    """To the whole pass."""
-    (path,) = (each for each in STORED if each.name.startswith("mlp."))
-    for run in store.read(unpacked(path, tmp_path)).runs:
-        if run.report and run.report.observed.evidence:
-            assert sum(bars.kernel_shares(run.report.observed.evidence).values()) == pytest.approx(1)
-
-
 def test_segments_are_numbered_as_in_the_legend() -> None:
-    """Two settings share the entries of the legend; the precision is a colour, a hatch and a word.
-
-    The table has the share of every kernel; one that a setting did not run has no value there.
-    """
+    """Two settings share its entries; a precision is a colour, a hatch and a word; what did not run has no share."""
     plot = bars.kernels("toy", [("fp32", FP32), ("bf16", BF16)])
     text = checked(plot)
     shown = texts(text)
-    assert "fp32: 60 % fp32, 40 % no matrix product" in shown
-    expected = {"1 jit:avx512, fp32", "2 jit_bf16:avx512, bf16", "3 native", "share of the audited passes in %"}
-    assert expected <= set(shown)
+    assert {"fp32: 60 % fp32, 40 % no matrix product", "1 jit:avx512, fp32", "3 native"} <= set(shown)
     assert [shown.count(number) for number in ("1", "2", "3")] == [2, 1, 2]
-    only = svg(bars.kernels("toy", [("fp32", FP32)]))
-    assert (text.count("<pattern"), only.count("<pattern")) == (1, 0), "a hatch where colours are not seen"
-    assert filled(only, "--plot-blue") == 2  # one segment, one entry
+    assert text.count("<pattern") == 1, "a hatch where colours are not seen"
+    assert filled(svg(bars.kernels("toy", [("fp32", FP32)])), "--plot-blue") == 2  # one segment, one entry
     found = columns(plot)
-    assert found["kernel"] == ("jit:avx512", "jit_bf16:avx512", "native")
     assert found["precision"] == ("fp32", "bf16", NO_PRODUCT)
     assert found["fp32"] == ("60.0 %", "–", "40.0 %")
 
@@ -117,21 +95,14 @@ def test_many_kernels_are_summed_up() -> None:
 
 
 def test_the_products_of_a_network_are_shares_of_their_time() -> None:
-    """Each setting says how much ran in which precision; colours, hatches and words are those of the legend.
-
-    The table has all of them in their order, also what the audit has no time for; without replays there is no plot.
-    """
+    """The table has all of them, also what the audit has no time for; without replays there is no plot."""
     unknown = replace(HEAD, share=None)
     plot = bars.network("toy", [("fp32", (CONV, replace(HEAD, precision="fp32"))), ("bf16", (HEAD, CONV, unknown))])
-    text = checked(plot)
-    shown = texts(text)
+    shown = texts(checked(plot))
     assert {"fp32: 100 % fp32", "bf16: 75 % fp32, 25 % bf16"} <= set(shown)
     assert [each for each in shown if each in ("fp32", "bf16", "unknown precision")] == ["fp32", "bf16"]
-    assert theme.BLUE in text and theme.VERMILLION in text, "the colours of the roofline"
     found = columns(plot)
     assert found["setting"] == ("fp32",) * 2 + ("bf16",) * 3
     assert found["layer"] == ("stem", "head", "head", "stem", "head")
     assert found["share"] == ("30.0 %", "10.0 %", "10.0 %", "30.0 %", "–")
-    first = [found[title][0] for title in ("operator", "shapes", "precision")]
-    assert first == ["aten::convolution", "1×3×8×8", "fp32"]
     assert bars.network("toy", [("fp32", ()), ("bf16", (replace(CONV, share=None),))]) is None

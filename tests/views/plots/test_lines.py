@@ -8,9 +8,8 @@ import random
 import re
 from bisect import bisect_right
 
-import pytest
 from drawn import checked, columns, marks, svg, texts
-from fake_runs import make, shown, timing
+from fake_runs import make, shown
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
@@ -29,17 +28,12 @@ SESSIONS = [
 ]
 
 
-def _axes(*values: float, level: float = 1.0, also: Interval | None = None) -> Axes:
-    points = [(float(x), Interval(*[level * value] * 3)) for x, value in enumerate(values)]
+def _axes(*values: float, also: Interval | None = None) -> Axes:
+    points = [(float(x), Interval(value, value, value)) for x, value in enumerate(values)]
     points += [(0.0, also)] if also is not None else []
     figure = Figure()
-    lines.draw_relative([("fp32", level, points)], "the axis", False, figure)
+    lines.draw_relative([("fp32", 1.0, points)], "the axis", False, figure)
     return figure.axes[0]
-
-
-def test_settings_are_drawn_relative_to_their_levels() -> None:
-    """5 % have the same height for one of 10 ms and one of 1 s."""
-    assert _axes(1, 1.05, level=0.01).get_ylim() == pytest.approx(_axes(1, 1.05).get_ylim())
 
 
 def test_equal_values_still_have_a_scale_and_a_wide_interval_is_cut_off() -> None:
@@ -63,14 +57,11 @@ def test_one_mark_per_timed_process_and_the_level_of_each_setting() -> None:
     plot = lines.processes(shown(*runs))
     text = checked(plot)
     assert (marks(text, "--plot-blue"), marks(text, "--plot-vermillion")) == (4, 3), "with those of the legend"
-    drawn = texts(text)
-    assert any(re.match("fp32: [0-9.]+ ms ±", each) for each in drawn) and "latency ÷ its level" in drawn
-    assert [each for each in drawn if each in ("1", "2", "3", "4")] == ["1", "2", "3"]
+    assert any(re.match("fp32: [0-9.]+ ms ±", each) for each in texts(text))
     found = columns(plot)
     assert found["round"] == ("1", "1", "2", "2", "3")
     assert found["setting"] == ("fp32", "bf16", "fp32", "bf16", "fp32")
     assert found["median latency"][:2] == ("100.0 ms", "50.00 ms")
-    assert found["started (UTC)"][0] == "2026-01-01T00:00:00"
     assert lines.processes(shown(failed)) is None
 
 
@@ -88,9 +79,7 @@ def test_one_mark_per_session() -> None:
     plot = lines.history("toy", {"fp32": SESSIONS, "bf16": SESSIONS[:2]})
     text = checked(plot)
     assert (marks(text, "--plot-blue"), marks(text, "--plot-vermillion")) == (7, 3)
-    shown = " ".join(texts(text))
-    assert "fp32: 75.0 ms ±3.0 % in the latest session" in shown and "start of the session (UTC)" in shown
-    assert "2026" in shown
+    assert "fp32: 75.0 ms ±3.0 % in the latest session" in texts(text)
     found = columns(plot)
     assert found["setting"] == ("fp32",) * 6 + ("bf16",) * 2
     assert (found["session (UTC)"][0], found["latency"][0]) == ("2026-11-01T03:00:00", "65.0 ms ±3.0 %")
@@ -109,21 +98,15 @@ def test_a_session_without_a_time_is_in_the_table_only() -> None:
 
 
 def test_every_generation_has_a_line() -> None:
-    """Tokens are counted from the first one, which has no time after another one; other models have none."""
+    """Tokens are counted from the first one, which has no time after another one; long generations are thinned out."""
     plot = lines.tokens("llm", [("fp32", (0.040, 0.041, 0.042)), ("bf16", (0.030, 0.031, 0.032))])
-    drawing = checked(plot)
-    assert {"fp32", "bf16", "number of the token", "time in ms", "0", "40"} <= set(texts(drawing))
+    assert {"fp32", "bf16", "number of the token", "time in ms"} <= set(texts(checked(plot)))
     cells = columns(plot)
     assert cells["token"] == ("2", "3", "4") * 2
     assert cells["median time"][:2] == ("40.00 ms", "41.00 ms")
-    assert lines.tokens("resnet50", []) is None
-
-
-def test_long_generations_are_thinned_out() -> None:
-    """Both ends are kept."""
-    plot = lines.tokens("llm", [("fp32", [0.04 + 1e-6 * n for n in range(1000)])])
-    numbers = columns(plot)["token"]
+    numbers = columns(lines.tokens("llm", [("fp32", [0.04 + 1e-6 * n for n in range(1000)])]))["token"]
     assert (len(numbers), numbers[0], numbers[-1]) == (lines.MOST_TOKENS, "2", "1001")
+    assert lines.tokens("resnet50", []) is None
 
 
 RANDOM = random.Random(1)
@@ -145,23 +128,17 @@ def test_a_curve_goes_exactly_through_the_distribution(steady: list[float]) -> N
     assert all(0 < step <= max(2 / lines.MOST_POINTS, 1 / len(steady)) + 1e-12 for step in steps)
 
 
-def test_series_has_the_samples_of_all_timed_processes() -> None:
-    """A failed process has none; a setting without samples is left out."""
-    runs = [make([1.0, 2.0]), make([3.0]), make(None, error="killed")]
-    one = lines.series("fp32", runs)
-    assert one.steady == (1.0, 2.0, 3.0)
-    expected = timing([1.0])
-    assert one.cold == (expected.cold_start,) * 2 and one.warmup == expected.warmup * 2
-    assert lines.series("fp32", [make(None, error="killed"), make(None)]) is None
-
-
 def test_curves_cold_start_and_warm_up_are_told_apart() -> None:
-    """Each setting's marker is in the legend, on its curve and beside its lane."""
-    text = checked(lines.samples("toy", [FP32, BF16]))
+    """Each setting's marker is in the legend, on its curve and beside its lane; p99 needs more than 100 samples."""
+    plot = lines.samples("toy", [FP32, BF16])
+    text = checked(plot)
     assert (marks(text, "--plot-blue"), marks(text, "--plot-vermillion")) == (3, 3)
-    shown = texts(text)
-    assert "fp32: 900 samples" in shown and "not in the curves: | warm-up, × first timed call" in shown
+    assert {"fp32: 900 samples", "not in the curves: | warm-up, × first timed call"} <= set(texts(text))
     assert len(text) < 60_000
+    found = columns(plot)
+    assert found["samples"] == ("900", "30") and found["warm-up calls"] == ("2", "50")
+    assert found["first timed call (median)"] == ("350.0 ms", "200.0 ms")
+    assert found["p99"][1] == "–" and found["p90"][1] != "–"
 
 
 def test_samples_beyond_the_axis_are_counted() -> None:
@@ -177,13 +154,3 @@ def test_few_samples_and_none() -> None:
     assert svg(lines.samples("toy", [])) == ""
     checked(lines.samples("toy", [SampleSeries("fp32", (0.1,), (), (0.1,))]))
     checked(lines.samples("toy", [SampleSeries("fp32", (0.1,) * 5, (0.1,), (0.1,))] * 9))
-
-
-def test_the_table_has_percentiles_that_the_samples_allow() -> None:
-    """p99 needs more than 100 samples."""
-    plot, few = lines.samples("toy", [FP32, BF16]), lines.samples("toy", [BF16])
-    found = columns(plot)
-    assert found["samples"] == ("900", "30") and found["warm-up calls"] == ("2", "50")
-    assert found["first timed call (median)"] == ("350.0 ms", "200.0 ms")
-    assert found["p99"][1] == "–" and found["p90"][1] != "–"
-    assert "p99" not in columns(few)
