@@ -32,7 +32,7 @@ RUNS = [
 
 
 def test_every_row_has_its_ratio_and_its_verdict_as_text_and_a_mark() -> None:
-    """Nothing is said by colour or place alone; what cannot be compared has no mark, an unbounded interval two arrows."""
+    """Nothing is said by colour or place alone; an unbounded interval has two arrows."""
     text = checked(forest.ratios(ROWS, TITLE))
     shown = " ".join(texts(text))
     expected = ("1.50× [1.30, 1.80] FASTER", "1.05× (one process: no interval) AMBIGUOUS", "NOT COMPARABLE", "slower;")
