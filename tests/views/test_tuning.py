@@ -21,7 +21,7 @@ from modelzoo.views import tuning
 
 
 def test_answers_ties_and_what_is_out(approved: Callable[[str, str], None]) -> None:
-    """What was not confirmed is not faster; a tie that the confirmation found slower is none; why a candidate is out."""
+    """What was not confirmed is not faster; a tie that the confirmation found slower is none; what is out, and why."""
     answers = ({"choice": Choice(0, 1)}, {"candidates": 1}, {"choice": None}, {"stages": STAGES[:3]})
     ties = (Choice(1, 2, (1,), (1,)), *(Choice(2, 2, tied, (1, 2)) for tied in ((), (1, 0), (0,))))
     left_out = (
