@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from fake_runs import make, shown, warning
 from shown_documents import GPU, on_gpu
 
@@ -23,47 +22,24 @@ def details(*runs: Run) -> list[str]:
 def test_starts_with_and_without_compiled_code_are_two_times() -> None:
     """Some processes find it in the cache; a warning says in how many of them it was given."""
     starts = ((2.0, 11.0, 7, (warning("SLOW", "it was slow"),)), (0.5, 1.0, 0, ()), (0.5, 1.2, 0, ()))
-    runs = [
-        make(
-            [0.05] * 6,
-            round=number,
-            compile_seconds=compiling,
-            first_answer_seconds=first,
-            compiled_libraries=libraries,
-            warnings=warnings,
-        )
-        for number, (compiling, first, libraries, warnings) in enumerate(starts)
-    ]
-    found = details(*runs)
-    starts_text = "first answer after the weights were loaded: 11.00 s, compiling included; 1.100 s with compiled code"
-    assert f"{starts_text} from the cache" in found
+    names = ("compile_seconds", "first_answer_seconds", "compiled_libraries", "warnings")
+    found = details(*(make([0.05] * 6, round=number, **dict(zip(names, each))) for number, each in enumerate(starts)))
+    said = "first answer after the weights were loaded: 11.00 s, compiling included; 1.100 s with compiled code"
+    assert f"{said} from the cache" in found
     assert "SLOW: it was slow (in 1 of 3 processes)" in found
 
 
-@pytest.mark.parametrize(
-    ("setting", "changes", "expected"),
-    [
-        (Setting("int8", recipe="dynamic-x86"), {"weight_bytes": 26 << 20}, ["weights 26.0 MiB"]),
+def test_the_size_of_weights_and_what_a_recipe_was_calibrated_on() -> None:
+    """The size of a quantized model always, known or not; the inputs by the first digits of their digest."""
+    known = {"weight_bytes": 1 << 20, "calibration_digest": "0123456789ab" + 52 * "0"}
+    said = ["weights 1.0 MiB", "ranges from other inputs of the workload, SHA-256 0123456789ab"]
+    for setting, changes, expected in (
+        (Setting("int8", recipe="static"), known, said),
         (Setting("int8", recipe="dynamic-x86"), {}, ["weights UNKNOWN"]),
         (Setting(), {}, []),
-        (
-            Setting("int8", recipe="static"),
-            {"weight_bytes": 1 << 20, "calibration_digest": "0123456789ab" + 52 * "0"},
-            ["weights 1.0 MiB", "ranges from other inputs of the workload, SHA-256 0123456789ab"],
-        ),
-    ],
-)
-def test_the_size_of_weights_and_what_a_recipe_was_calibrated_on(
-    setting: Setting, changes: dict[str, object], expected: list[str]
-) -> None:
-    """The size of a quantized model always, known or not; the inputs by the first digits of their digest."""
-    found = details(make([0.1], setting=setting, **changes))
-    assert [line for line in found if line.startswith(("weights ", "ranges "))] == expected
-
-
-def test_a_failed_row_has_no_details() -> None:
-    """Nothing is known of it."""
-    assert details(make(None, error="died")) == []
+    ):
+        found = details(make([0.1], setting=setting, **changes))
+        assert [line for line in found if line.startswith(("weights ", "ranges "))] == expected
 
 
 def test_of_a_device_little_may_be_known() -> None:

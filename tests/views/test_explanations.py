@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from fake_runs import make, shown
-from printed import cells, headings
-from shown_documents import of_release, releases
+from shown_documents import of_release
 
 from modelzoo.comparison.explanations import Explanation, Part
 from modelzoo.results import summary
 from modelzoo.setting import Setting
-from modelzoo.views import explanations, run
+from modelzoo.views import explanations
 from modelzoo.views.explanations import NAMED_ROWS, passes_text, sentence
 
 
@@ -23,17 +22,9 @@ def said(base: float, other: float, **how: tuple[float, float]) -> str:
     return passes_text(explained(Part("aten::mm", base, other), **how), ("xeon", "arm"))
 
 
-def test_passes_are_set_beside_the_timed_ones() -> None:
-    """How much slower they are on each side, and their share of the timed difference."""
-    assert said(1.25, 1.0) == (
-        "xeon: 2 audited passes of 1.250 s, 25 % more than the timed ones (1.000 s as measured); arm: 1 audited pass "
-        "of 1.000 s, 25 % more than the timed ones (800.0 ms as measured). They differ by −250.0 ms, 125 % of the "
-        "timed difference (−200.0 ms). A single operation's time has no interval."
-    )
-
-
 def test_passes_may_not_explain_the_difference() -> None:
     """If they differ the other way round, or not at all, or if there is none; then nothing is divided by zero."""
+    assert "They differ by −250.0 ms, 125 % of the timed difference (−200.0 ms). " in said(1.25, 1.0)
     for other in (1.1, 1.0):
         assert "so they do not explain the timed difference" in said(1.0, other)
         text = sentence(explained(Part("aten::mm", 1.0, other)))
@@ -45,16 +36,6 @@ def test_without_a_significant_difference_nothing_is_explained() -> None:
     """A share of what may be chance says nothing; one of 10,000 % was shown."""
     found = explained(Part("aten::mm", 1.0, 0.9), timed=(1.0, 0.999))
     assert "of the timed difference" not in passes_text(found, ("xeon", "arm"), is_decided=False)
-
-
-def test_operations_add_up() -> None:
-    """The last row is the sum; kernels are named on both sides if they differ."""
-    parts = (Part("convolution: kernels", 0.002, 0.001, ("gemm",), ("brgconv",)), Part("aten::add", 0.0, 0.0005))
-    _, table = explanations.section(explained(*parts), ("old", "new")).blocks
-    found = cells(table)
-    assert found["operation"] == ("convolution: kernels", "aten::add", "sum")
-    assert found["change"] == ("−1.000 ms", "+500.0 µs", "−500.0 µs")
-    assert found["kernels"] == ("gemm → brgconv", "", "")
 
 
 def test_a_sentence_names_what_changed_most() -> None:
@@ -69,13 +50,6 @@ def test_a_sentence_names_what_changed_most() -> None:
     assert sentence(explained(*parts, timed=(0.4, 0.6))) == text
     many = (Part(f"aten::op{number}", 0.1, 0.109) for number in range(11))
     assert sentence(explained(*many, timed=(1.0, 1.1))).endswith("no operation changed by 10 % of that")
-
-
-def test_details_have_every_operation_of_both_releases() -> None:
-    """Also of what became faster."""
-    titles = headings(run.document(releases(), summary.rows(releases()), details=True))
-    for name in ("bert", "resnet50"):
-        assert f"Where the difference of {name} python=new comes from" in titles
 
 
 def precisions(factor: float, count: int = 1) -> list[summary.SummaryRow]:
