@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from stored_sides import session, side_setting
 
-from modelzoo.comparison.estimate import TOKENS, is_one_day, mean_ratio, ratio, worse_by_more
+from modelzoo.comparison.estimate import TOKENS, days, is_one_day, mean_ratio, ratio, worse_by_more
 from modelzoo.frozen import replace
 from modelzoo.results.refusals import Metric, Pair, SideSetting
 from modelzoo.stats import Basis, Doubt, LogRatio, Outcome, Ratio, verdicts
@@ -192,3 +193,40 @@ def test_swapped_sides_have_the_inverse_ratio_and_the_opposite_verdict(
     found = outcome(there), outcome(back)
     if Outcome.SAME not in found and abs(there.p_value - 0.02) > 1e-6:
         assert found[1] is MIRRORED[found[0]]
+
+
+# Which sessions are of one day
+
+START = datetime(2026, 5, 1, 22, 0, tzinfo=timezone.utc)
+
+
+def at(*hours: float) -> list[str]:
+    """Sessions that begin so many hours after the first of May, 22:00 UTC."""
+    return [(START + timedelta(hours=each)).isoformat() for each in hours]
+
+
+@pytest.mark.parametrize(
+    ("hours", "expected"),
+    [
+        ((), ()),
+        ((0,), (0,)),
+        ((0, 1 / 6, 1 / 3), (0, 0, 0)),  # every ten minutes, across midnight
+        ((0, 2, 4), (0, 0, 0)),
+        ((0, 24, 48), (0, 1, 2)),
+        ((0, 12, 24), (0, 1, 2)),
+        ((0, 11.9, 12.1), (0, 0, 1)),
+        ((24, 0, 25), (1, 0, 1)),  # any order
+        ((5, 5, 5), (0, 0, 0)),
+    ],
+)
+def test_a_day_begins_half_a_day_after_the_one_before(hours: tuple[float, ...], expected: tuple[int, ...]) -> None:
+    """Whatever the calendar says: what slows down a machine does not end at midnight."""
+    assert days(at(*hours)) == expected
+
+
+def test_a_time_zone_is_taken_into_account_and_an_unknown_time_separates_nothing() -> None:
+    """Without a zone it is UTC, as the suite writes it; results of other tools may have no time."""
+    assert days(["2026-05-01T20:00:00", "2026-05-02T09:00:00+02:00"]) == (0, 0)
+    assert days(["2026-05-01T20:00:00", "2026-05-02T09:00:00"]) == (0, 1)
+    assert days(["yesterday", *at(0, 48)]) == (0, 0, 0)
+    assert days(["", ""]) == (0, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 import pytest
 from fake_runs import MACHINE, WEIGHTS, make, result_of
@@ -62,11 +61,6 @@ def test_equal_settings_are_paired_and_what_is_named(
     """Each pair stands in a row."""
     chosen = [parse_pairing(pairing)] if pairing else []
     assert shown(pairs(measured(*base), measured(*other), chosen)) == expected
-
-
-def test_workloads_are_not_mixed() -> None:
-    """Equal settings of other workloads are no pair."""
-    assert shown(pairs(measured(FP32), measured(FP32, workload="other"))) == [("fp32", None), (None, "fp32")]
 
 
 @pytest.mark.parametrize(
@@ -152,39 +146,35 @@ def test_results_that_do_not_belong_together_are_refused(results: list[Result], 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("changes", "obstacle"),
-    [
+def test_sessions_with_other_inputs_or_weights_can_be_allowed() -> None:
+    """As between two sides; nothing else then differs unnoticed."""
+    for changes, obstacle in (
         ({"inputs_digest": "other"}, Obstacle.INPUTS),
         ({"weights": replace(WEIGHTS, sha256="other")}, Obstacle.WEIGHTS),
-    ],
-)
-def test_sessions_with_other_inputs_or_weights_can_be_allowed(changes: dict[str, Any], obstacle: Obstacle) -> None:
-    """As between two sides; nothing else then differs unnoticed."""
-    results = [StoredResult(str(day), session(day=day, **(changes if day > 1 else {}))) for day in (1, 2)]
-    assert len(make_side("a", results, {obstacle}).results) == 2
-    with pytest.raises(InputError, match="different software, weights or inputs"):
-        make_side("a", results, set(Obstacle) - {obstacle})
+    ):
+        results = [StoredResult("1", session()), StoredResult("2", session(day=2, **changes))]
+        assert len(make_side("a", results, {obstacle}).results) == 2
+        with pytest.raises(InputError, match="different software, weights or inputs"):
+            make_side("a", results, set(Obstacle) - {obstacle})
 
 
 def test_settings_are_found_in_all_sessions_whatever_their_order() -> None:
-    """The second session asked for bf16 first."""
+    """The second session asked for bf16 first; equal settings, as of a comparison with itself, have two groups."""
     found = settings_of(side("a", session_of(TWO), session_of(TWO[::-1], 2)))
     assert [(each.label, each.groups) for each in found] == [("fp32", (0, 1)), ("bf16", (1, 0))]
     assert all(run.requested == each.requested for each in found for runs in each.sessions for run in runs)
-
-
-def test_equal_settings_are_told_apart_by_their_order() -> None:
-    """A comparison of a setting with itself has two groups."""
     found = settings_of(side("a", session_of([TWO[0], TWO[0]]), session_of([TWO[0], TWO[0]], 2)))
     assert [(each.label, each.groups) for each in found] == [("fp32", (0, 0)), ("fp32 #2", (1, 1))]
 
 
 def test_a_setting_that_a_session_did_not_run_has_fewer_sessions() -> None:
-    """The second session was interrupted before bf16 began."""
+    """The second session was interrupted before bf16 began; failed runs belong to their session."""
     whole, partial = session_of(TWO), session_of(TWO, 2)
     partial = replace(partial, runs=tuple(run for run in partial.runs if run.group == 0))
     assert [len(each.sessions) for each in settings_of(side("a", whole, partial))] == [2, 1]
+    failed = replace(result_of(make(None, error="died")), created="2026-03-02T00:00:00+00:00")
+    (found,) = settings_of(side("a", session(), failed))
+    assert [len(runs) for runs in found.sessions] == [8, 1]
 
 
 def test_the_latest_judgement_counts() -> None:
@@ -194,10 +184,3 @@ def test_the_latest_judgement_counts() -> None:
     ]
     (found,) = settings_of(side("a", *results, session(day=3)))
     assert found.validity.exit_code == 0
-
-
-def test_failed_runs_belong_to_their_session() -> None:
-    """A session in which all processes failed is no reason to refuse the side."""
-    failed = replace(result_of(make(None, error="died")), created="2026-03-02T00:00:00+00:00")
-    (found,) = settings_of(side("a", session(), failed))
-    assert [len(runs) for runs in found.sessions] == [8, 1]

@@ -76,7 +76,7 @@ def test_what_subnormal_products_show_is_said() -> None:
     """Beside what else decided the precision."""
     for subnormals, known_by, said in (
         (Subnormals.FLUSHED, ProofSource.PROBE, "bf16 instructions (subnormal products are 0)"),
-        (Subnormals.KEPT, ProofSource.KERNEL_LOG, "kernel log; bf16 instructions are not shown (subnormal products are"),
+        (Subnormals.KEPT, ProofSource.KERNEL_LOG, "kernel log; bf16 instructions are not shown (subnormal products"),
     ):
         probed = replace(CONV, operands="bf16", subnormals=subnormals, known_by=known_by)
         (found,) = cells(product_table(replace(EVIDENCE, products=(probed,))))["known by"]

@@ -148,6 +148,6 @@ def test_a_fault_is_said_with_layer_shapes_and_kernel() -> None:
     ):
         found = replace(evidence(ProofVerdict.WRONG_RESULTS), products=(replace(WRONG_CONV, wrong=wrong),))
         said = str(proof.audit(found))
-        assert said.startswith("bf16: WRONG RESULTS (aten::convolution in encoder.pos_conv_embed.conv (bf16, 1×128×49, ")
+        assert said.startswith("bf16: WRONG RESULTS (aten::convolution in encoder.pos_conv_embed.conv (bf16, 1×128×49")
         assert "kernel: oneDNN brg_conv_fwd:avx10_1_512_amx" in said
         assert text in said
