@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 from instances import configuration, ran, result
+from instances import placement as placed
 
 from modelzoo.frozen import replace
+from modelzoo.records.machine import Placement
 from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import MachinePrice
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import RoundError
+from modelzoo.results.instance_proof import InstanceKernels, kernels, placement
 from modelzoo.stats.race import Choice
 
 
@@ -149,3 +152,21 @@ def test_the_throughput_of_a_language_model_is_in_tokens() -> None:
     assert tokens.throughput.value == pytest.approx(32 * prompts.throughput.value)
     cost = results.cost_per_million(results.of(found), tokens)
     assert cost.value == pytest.approx(3.6 / 3600 / tokens.throughput.value * 1e6)
+
+
+def test_the_proof_is_of_every_instance() -> None:
+    """Kernels as audited, own CPUs, memory on their node; otherwise it is said of how many."""
+    own = configuration(2)
+    run = ran(0, own, 0, [0.1, 0.1])
+    found = result([own], [run])
+    (row,) = results.rows(found)
+    assert kernels(found, row) == InstanceKernels(2, False)
+    proven = placement(results.of(found), row)
+    assert (proven.instances, proven.elsewhere, proven.unproven) == (2, 0, ())
+    first, second = run.instances
+    far, lost = (
+        placement(results.of(result([own], [replace(run, instances=(first, replace(second, placement=each)))])), row)
+        for each in (placed(second.place, elsewhere=400_000), Placement((3,), (0,)))
+    )
+    assert [each.local_share for each in far.unproven] == [pytest.approx(0.6)]
+    assert lost.elsewhere == 1

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from fake_runs import make, shown, warning
+from collections.abc import Callable
+
+from fake_runs import MACHINE, make, shown, warning
 from shown_documents import GPU, on_gpu
 
 from modelzoo.frozen import replace
+from modelzoo.records.profile import Bound, BoundBy, Flops
 from modelzoo.records.run import Run
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.views import findings
-from modelzoo.views.details import accelerator_text, detail_lines, lacking
+from modelzoo.views.details import accelerator_text, ceiling_text, detail_lines, lacking
 
 
 def details(*runs: Run) -> list[str]:
@@ -59,3 +62,22 @@ def test_a_host_that_waits_for_copies_is_not_said_to_launch() -> None:
     said = detail_lines(rows[-1])
     assert "the host issued it, waiting for copies, in 1.850 ms, the device took 1.900 ms" in said
     assert "launch-bound" not in f"{said} {findings.remarks(rows)}"
+
+
+BOUND = Bound("fp32", 50.0, 200.0, 0.25, None, None, 0.25, BoundBy.COMPUTE)
+FLOPS = Flops(5_500_000_000, 1)
+
+
+def test_the_limit_is_shown_if_it_can_be_known(approved: Callable[[str, str], None]) -> None:
+    """An emulated machine has no limit to measure; far from a limit, none binds; the first that counted."""
+    measured = (
+        {"flops": FLOPS},
+        {"flops": FLOPS, "machine": replace(MACHINE, emulator="qemu")},
+        {"flops": FLOPS, "bound": replace(BOUND, share_of_roof=0.61, bound_by=BoundBy.MEMORY)},
+        {"flops": Flops(2_700_000, 1), "bound": replace(BOUND, gflops=0.42, share_of_ceiling=0.0021)},
+        {"flops": replace(FLOPS, missing=("own::mm",)), "bound": BOUND},
+        {"flops_problem": "no hooks"},
+    )
+    runs = [(make(None, error="died"), make([1.0], round=1), make([1.0], round=2, **each)) for each in measured]
+    said = [ceiling_text(row) for each in runs for row in shown(*each)]
+    approved("said/ceilings.txt", "".join(f"{each}\n" for each in said))

@@ -1,16 +1,20 @@
-"""What the processes of a setting say about the tokens of a language model."""
+"""What the processes of a setting say of its tokens, of its stages, and of the time on a device."""
 
 from __future__ import annotations
 
 import pytest
-from fake_runs import result_of
+from fake_runs import make, result_of, timing
 from generated_results import generation_run
+from pipelines import pipeline_run
 
 from modelzoo.frozen import replace
 from modelzoo.records.profile import Bandwidth, Ceilings, DecodingBytes
-from modelzoo.records.timing import BETWEEN_TOKENS, PER_TOKEN
+from modelzoo.records.run import Run
+from modelzoo.records.timing import BETWEEN_TOKENS, DEVICE, ISSUE, LATENCY, MODEL, PER_TOKEN, UNDIVIDED, Series
 from modelzoo.results import store, summary
 from modelzoo.results.generation import GenerationLevels
+from modelzoo.results.pipeline import pipelines
+from modelzoo.results.summary import spans_of
 from modelzoo.setting import Setting
 
 
@@ -51,3 +55,36 @@ def test_decoding_is_compared_with_the_bandwidth_for_as_many_threads() -> None:
     unknown = levels(generation_run(0.4, [0.05, 0.05], decoding=decoding)).read
     assert unknown.share is None
     assert levels(generation_run(0.4, [0.05, 0.05])).read is None
+
+
+def on_device(issue: float, device: float | None) -> Run:
+    """A run with three samples of each span."""
+    spans = {ISSUE: issue} if device is None else {ISSUE: issue, DEVICE: device}
+    series = (Series(name, (value,) * 3) for name, value in spans.items())
+    found = timing([2.0] * 3)
+    return make([2.0] * 3, timing=replace(found, series=(*found.series, *series)))
+
+
+def test_spans_are_geometric_means_of_the_processes() -> None:
+    """As the latency is; a run on a CPU has none; without events there is no device time, and no word of launching."""
+    found = spans_of([on_device(1.0, 4.0), on_device(4.0, 4.0)])
+    assert (found.issue, found.device) == (pytest.approx(2.0), pytest.approx(4.0))
+    assert spans_of([make([1.0] * 3)]) is None
+    found = spans_of([on_device(1.9, None)])
+    assert found.device is None and not found.bound_by_launching
+
+
+FIRST = {LATENCY: [0.1, 0.1], "decode": [0.02] * 2, MODEL: [0.07] * 2, "answer": [0.01] * 2, UNDIVIDED: [0.099] * 2}
+def test_time_outside_of_all_stages_shows() -> None:
+    """3 % of a pass that are in no stage are more than the tolerance of 2 %."""
+    for latency, adds_up in ((0.103, False), (0.101, True)):
+        (found,) = pipelines(result_of(pipeline_run({**FIRST, LATENCY: [latency] * 2})))
+        assert (found.within_passes, found.adds_up) == (pytest.approx(0.1 / latency), adds_up)
+
+
+def test_medians_that_do_not_add_up_show_although_each_pass_does() -> None:
+    """A reader adds the numbers of the table, which are medians."""
+    columns = {LATENCY: [0.1, 0.1, 0.2], "decode": [0.01, 0.05, 0.1], MODEL: [0.08, 0.04, 0.09], "answer": [0.01] * 3}
+    (found,) = pipelines(result_of(pipeline_run(columns)))
+    assert (found.within_passes, found.sum) == (pytest.approx(1), pytest.approx(0.14))
+    assert found.adds_up is False
