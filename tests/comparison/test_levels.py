@@ -23,11 +23,6 @@ def half(known: Level) -> float:
     return math.log(known.interval.high / known.interval.value)
 
 
-def value(metric: Metric, **changes: object) -> float:
-    """The level of two processes of 0.1 and 0.2 s, in the metric's unit."""
-    return level(side_setting(session([0.1, 0.2], **changes)), metric).interval.value
-
-
 def logs(*sessions: list[float], days: list[int] | None = None) -> Level:
     """The level of sessions of such processes, each session of a day of its own unless ``days`` says otherwise."""
     days = days or list(range(1, 1 + len(sessions)))
@@ -50,7 +45,9 @@ def test_a_cold_start_is_one_that_compiled() -> None:
 def test_what_compiles_nothing_starts_the_same_with_any_cache() -> None:
     """An eager process counts for both, even in results without the time to the first answer."""
     for changes in ({"first_answer_seconds": 9.0}, {}):
-        assert value(Metric.COLD_START, **changes) == value(Metric.WARM_START, **changes) == pytest.approx(9)
+        side = side_setting(session([0.1, 0.2], **changes))
+        starts = [level(side, metric).interval.value for metric in (Metric.COLD_START, Metric.WARM_START)]
+        assert starts == pytest.approx([9, 9])
     unknown = side_setting(session([0.1, 0.2], compile_seconds=3.0))
     assert level(unknown, Metric.COLD_START) is level(unknown, Metric.WARM_START) is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,7 +24,6 @@ from modelzoo.comparison.machines import (
     rates,
     same_machine,
 )
-from modelzoo.comparison.model import Side
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
@@ -148,11 +148,33 @@ def test_a_price_is_given_by_name() -> None:
     assert parse_price("xeon=2=0.42") == Price("xeon=2", 0.42)
 
 
-@pytest.mark.parametrize("text", ["0.42", "=0.42", "a=", "a=free", "a=0", "a=-1", "a=nan", "a=inf", ""])
-def test_what_is_no_price_is_refused(text: str) -> None:
-    """In one line that says what a price looks like."""
-    with pytest.raises(UsageError, match=r"--price must be NAME=PRICE .* or @FILE"):
-        parse_price(text)
+def test_what_is_no_price_is_refused(approved: Callable[[str, str], None]) -> None:
+    """In one line that says what a price looks like, which line of a list is wrong, or which side has no price."""
+    texts = ("0.42", "=0.42", "a=", "a=free", "a=0", "a=-1", "a=nan", "a=inf", "")
+    rows = (
+        *("a,1,USD,yesterday", "# comment\na,1,USD", "a,free,USD,2026-11-01", "a,-1,USD,2026-11-01"),
+        *(",1,USD,2026-11-01", "a,1,,2026-11-01", "a,1,USD,2026-11-01\na,2,USD,2026-11-01"),
+    )
+    lists = ("", "name,per_hour,currency\na,1,USD\n", *(f"name,per_hour,currency,date\n{each}\n" for each in rows))
+    dollars, third = replace(EUROS, name="arm", currency="USD"), replace(XEON, name="third")
+    given = (
+        ([Price("arm", 1)], [ARM, XEON]),
+        ([Price("arm", 1), Price("xeon=2", 1), Price("b", 1)], [ARM, XEON]),
+        ([Price("arm", 1), Price("arm", 2), Price("OTHER", 1)], [ARM, XEON]),
+        ([Price("BASE", 1), Price("OTHER", 2)], [ARM, XEON, third]),  # of two other sides, OTHER would not say which
+        ([dollars, EUROS], [ARM, XEON]),
+    )
+    said = [refused(parse_price, each) for each in texts]
+    said += [refused(parse_price_list, each, "prices.csv") for each in lists]
+    said += [refused(prices_of, *each) for each in given]
+    approved("said/prices.txt", "".join(f"{each}\n" for each in said))
+
+
+def refused(call: Callable[..., object], *arguments: object) -> str:
+    """The error of the user."""
+    with pytest.raises(UsageError) as caught:
+        call(*arguments)
+    return str(caught.value)
 
 
 def test_a_list_has_names_prices_and_dates() -> None:
@@ -161,29 +183,6 @@ def test_a_list_has_names_prices_and_dates() -> None:
         Price("c7g.2xlarge", 0.29, "USD", "2026-11-01", "prices.csv"),
         Price("a, b", 0.36, "EUR", "2026-10-01", "prices.csv"),
     )
-
-
-HEAD = "name,per_hour,currency,date\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "has no column name, per_hour, currency, date"),
-        ("name,per_hour,currency\na,1,USD\n", "has no column date"),
-        (HEAD + "a,1,USD,yesterday\n", "line 2 of prices.csv"),
-        (HEAD + "# comment\na,1,USD\n", "line 3 of prices.csv"),
-        (HEAD + "a,free,USD,2026-11-01\n", "line 2"),
-        (HEAD + "a,-1,USD,2026-11-01\n", "line 2"),
-        (HEAD + ",1,USD,2026-11-01\n", "line 2"),
-        (HEAD + "a,1,,2026-11-01\n", "line 2"),
-        (HEAD + "a,1,USD,2026-11-01\na,2,USD,2026-11-01\n", "more than one price for 'a'"),
-    ],
-)
-def test_a_bad_list_is_refused(text: str, message: str) -> None:
-    """With the line that is wrong."""
-    with pytest.raises(UsageError, match=message):
-        parse_price_list(text, "prices.csv")
 
 
 def test_a_price_belongs_to_a_side_by_name_role_or_instance_type() -> None:
@@ -200,25 +199,6 @@ def test_a_price_belongs_to_a_side_by_name_role_or_instance_type() -> None:
 
 
 EUROS = Price("xeon=2", 1.0, "EUR", "2026-11-01", "f")
-THIRD = replace(XEON, name="third")
-
-
-@pytest.mark.parametrize(
-    ("given", "sides", "message"),
-    [
-        (["arm=1"], [ARM, XEON], "no price for 'xeon=2'; add --price 'xeon=2=PRICE'"),
-        (["arm=1", "xeon=2=1", "b=1"], [ARM, XEON], "'b' names no result of this comparison; they are 'arm', 'xeon=2'"),
-        (["arm=1", "arm=2", "OTHER=1"], [ARM, XEON], "more than once for the same name"),
-        (["BASE=1", "OTHER=2"], [ARM, XEON, THIRD], "no price for 'xeon=2'"),
-        ([replace(EUROS, name="arm", currency="USD"), EUROS], [ARM, XEON], "in EUR and USD"),
-    ],
-)
-def test_every_side_needs_its_price(given: list[Any], sides: list[Side], message: str) -> None:
-    """And every price a side. Of two other sides, OTHER would not say which; dollars and euros have no ratio."""
-    with pytest.raises(UsageError, match=message):
-        prices_of([parse_price(each) if isinstance(each, str) else each for each in given], sides)
-
-
 def test_the_cost_of_a_million() -> None:
     """4 items in 2 s for 0.72 per hour: 0.0002 per second, 0.0001 per item; the faster side costs half.
 

@@ -103,25 +103,17 @@ def test_run_marks_what_compare_refuses(setting: Setting, proof: ProofVerdict | 
 
 def test_all_processes_must_have_had_the_same_inputs() -> None:
     """If they differ within a side, nothing says that the other side had the same."""
-    odd = session()
-    other = replace(odd.runs[-1].report, inputs_digest="other") if odd.runs[-1].report else None
-    odd = replace(odd, runs=(*odd.runs[:-1], replace(odd.runs[-1], report=other)))
+    *runs, last = session().runs
+    odd = replace(session(), runs=(*runs, replace(last, report=changed(last.report, inputs_digest="other"))))
     assert obstacles(found(session(), odd)) == [Obstacle.INPUTS]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "expected"),
-    [
-        (ProofVerdict.ACTIVE, []),
-        (ProofVerdict.PARTLY, []),
-        (ProofVerdict.NOT_ACTIVE, [Obstacle.INACTIVE]),
-        (ProofVerdict.UNKNOWN, [Obstacle.UNPROVEN]),
-    ],
-)
-def test_bf16_must_be_active_on_both_sides(verdict: ProofVerdict, expected: list[Obstacle]) -> None:
+def test_bf16_must_be_active_on_both_sides() -> None:
     """In parts is enough: which kernels have bf16 is what is compared."""
-    base, other = session_of([("toy", BF16, 0.1)]), session_of([("toy", BF16, 0.1)], evidence=evidence(verdict))
-    assert obstacles(found(base, other)) == expected
+    expected = {ProofVerdict.ACTIVE: [], ProofVerdict.PARTLY: [], ProofVerdict.UNKNOWN: [Obstacle.UNPROVEN]}
+    for verdict, refused in {**expected, ProofVerdict.NOT_ACTIVE: [Obstacle.INACTIVE]}.items():
+        base, other = (session_of([("toy", BF16, 0.1)], **each) for each in ({}, {"evidence": evidence(verdict)}))
+        assert obstacles(found(base, other)) == refused
 
 
 def test_an_engine_that_computes_the_same_is_not_refused() -> None:
@@ -182,23 +174,22 @@ def test_batch_sizes_must_be_equal_unless_they_are_paired_on_purpose() -> None:
     assert obstacles(found(session(), other)) == [Obstacle.BATCH]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "expected"),
-    [(ValidityVerdict.NOT_VALID, [Obstacle.INVALID]), (ValidityVerdict.VALID, []), (ValidityVerdict.NUMERIC_ONLY, [])],
-)
-def test_predictions_that_are_not_valid_are_refused(verdict: ValidityVerdict, expected: list[Obstacle]) -> None:
+def test_predictions_that_are_not_valid_are_refused() -> None:
     """Wrong answers are fast; answers that nobody judged are not refused."""
     result = session()
-    report = result.runs[0].report
     judged = Validity(
-        *("toy", "classification", "top1", 1.0, 0.5, verdict, 1, "picture", 10, "picture", 10),
+        *("toy", "classification", "top1", 1.0, 0.5, ValidityVerdict.NOT_VALID, 1, "picture", 10, "picture", 10),
         reason=Reason(ReasonKind.FAILED_CHECKS),
         checks=(check_value("accuracy", 0.5, {}),),
     )
-    entry = ValidityEntry("toy", 0, FP32, 1, ValidityReport(judged, report.prepared, tested=SideReport()))
-    refused = found(session(), replace(result, validity=(entry,)))
-    assert obstacles(refused) == expected
-    assert all("NOT VALID: task metric ÷ fp32's is 0.5, required >= 0.99" in refusal(each) for each in refused)
+    refused = []
+    for verdict in (ValidityVerdict.NOT_VALID, ValidityVerdict.VALID, ValidityVerdict.NUMERIC_ONLY):
+        prepared = result.runs[0].report.prepared
+        report = ValidityReport(replace(judged, verdict=verdict), prepared, tested=SideReport())
+        entry = ValidityEntry("toy", 0, FP32, 1, report)
+        refused.append(found(session(), replace(result, validity=(entry,))))
+    assert list(map(obstacles, refused)) == [[Obstacle.INVALID], [], []]
+    assert "NOT VALID: task metric ÷ fp32's is 0.5, required >= 0.99" in refusal(refused[0][0])
 
 
 def test_what_only_one_side_has_cannot_be_allowed() -> None:

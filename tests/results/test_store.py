@@ -157,7 +157,7 @@ def refused(path: Path) -> str:
         (b'{"format": "modelzoo-result/99.1"}', "has format 99, newer than this suite's 4; update modelzoo to read it"),
         (b'{"format": "modelzoo-result/3"}', "format 3, older than this suite's 4; measure again, or use release 0.1"),
         *(
-            (b'{"format": "modelzoo-result/4", "payload": {"type": %s}}' % each, "has format 4.0, older than this suite's")
+            (b'{"format": "modelzoo-result/4", "payload": {"type": %s}}' % each, "format 4.0, older than this suite's")
             for each in (b'"tuning", "stages": [{"groups": [0]}]', b'"throughput", "dropped": []')
         ),
         (b'{"schema": "modelzoo-result/1"}', "has format 1, older than this suite's 4"),

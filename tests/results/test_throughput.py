@@ -35,37 +35,27 @@ def test_scaling_is_the_ratio_within_rounds() -> None:
     for number, factor in enumerate((1.0, 1.3, 0.8)):
         runs += [ran(0, one, number, [0.1 * factor]), ran(1, large, number, [0.03 * factor])]
         runs += [ran(2, many, number, [0.125 * factor] * 4)]
-    rows = results.rows(result([one, large, many], runs))
-    assert rows[0].scaling is None
-    assert rows[2].scaling.value == pytest.approx(3.2, rel=0.03)
-    assert rows[2].scaling.half_width < 0.05
-    assert rows[2].efficiency == pytest.approx(0.8, rel=0.03)
-    rows = results.rows(result([large, many], [replace(run, configuration=run.configuration - 1) for run in runs[1:3]]))
-    assert rows[1].scaling is not None
-    assert rows[1].efficiency is None, "that single instance has other cores"
+    single, _, scaled = results.rows(result([one, large, many], runs))
+    assert single.scaling is None
+    assert (scaled.scaling.value, scaled.efficiency) == pytest.approx((3.2, 0.8), rel=0.03)
+    assert scaled.scaling.half_width < 0.05
+    others = [replace(run, configuration=run.configuration - 1) for run in runs[1:3]]
+    _, scaled = results.rows(result([large, many], others))
+    assert (scaled.scaling is None, scaled.efficiency) == (False, None), "that single instance has other cores"
 
 
 def test_the_best_configuration_meets_the_bound() -> None:
-    """The fastest of all may be over it; without enough samples a bound is not met."""
-    small, large = configuration(4), configuration(4, batch=8)
+    """The fastest of all may be over it; without enough samples a bound is not met, but few suffice to be over it."""
+    small, large = own = [configuration(4), configuration(4, batch=8)]
     runs = [run for n in range(2) for run in (ran(0, small, n, [0.05] * 4), ran(1, large, n, [0.2] * 4))]
-    free = result([small, large], runs)
-    assert results.best(results.rows(free), None).configuration is large
-    bound = LatencyBound(95, 0.1)
-    rows = results.rows(result([small, large], runs, bound))
-    assert [row.meets for row in rows] == [True, False]
-    assert results.best(rows, bound).configuration is small
-    rare = LatencyBound(99.99, 0.1)
-    rows = results.rows(result([small, large], runs, rare))
-    assert [row.meets for row in rows] == [None, None]
-    assert [row.is_over for row in rows] == [False, True]
-    best = results.best(rows, rare)
-    assert best.index == 0, "it may meet the bound"
-    assert best.judged.more_samples == 10_000 - best.samples // 2
-    tight = LatencyBound(99.99, 0.01)
-    rows = results.rows(result([small, large], runs, tight))
-    assert [row.is_over for row in rows] == [True, True], "few samples suffice if all are over it"
-    assert results.best(rows, tight) is None
+    assert results.best(results.rows(result(own, runs)), None).configuration is large
+    bounds = (LatencyBound(95, 0.1), LatencyBound(99.99, 0.1), LatencyBound(99.99, 0.01))
+    found = [(bound, results.rows(result(own, runs, bound))) for bound in bounds]
+    assert [[row.meets for row in rows] for _, rows in found][:2] == [[True, False], [None, None]]
+    assert [[row.is_over for row in rows] for _, rows in found][1:] == [[False, True], [True, True]]
+    best, possible, none = (results.best(rows, bound) for bound, rows in found)
+    assert (best.configuration, possible.configuration, none) == (small, small, None), "it may meet the bound"
+    assert possible.judged.more_samples == 10_000 - possible.samples // 2
 
 
 def again(*seconds: float, rounds: int = 3) -> Result:
