@@ -47,10 +47,6 @@ class Call:
         """A worker of this setting is in this phase."""
         self.progress.update(Event("toy", label, Progress(phase, count)))
 
-    def judging(self, phase: str) -> None:
-        """A worker that judges."""
-        self.progress.judging(Event("toy", "fp32", Progress(phase)))
-
 
 def test_a_call_that_does_not_return_is_said_once() -> None:
     """In each phase of a setting; what it was doing before stays what is shown."""
@@ -110,9 +106,9 @@ def test_what_was_spent_before_counts() -> None:
     """Judging is part of a budget and no process, and says nothing of how long the processes take."""
     call = Call()
     call.progress.begin(90)
-    call.judging("load")
-    call.now += 60
-    call.judging("2 of 8: fp32")
+    for phase, seconds in (("load", 60), ("2 of 8: fp32", 0)):
+        call.progress.judging(Event("toy", "fp32", Progress(phase)))
+        call.now += seconds
     assert call.lines == ["toy fp32, judging: 2 of 8: fp32; 1 min elapsed, about 30 s left"]
     call.progress.begin(200, processes=2, spent=60)
     call.now += 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,12 @@ def report(engine: str, directory: Path, switches: tuple[str, ...]) -> RunReport
     return make([0.1], setting=Setting(engine=engine, threads=1), switches=switches, export=export).report
 
 
-def run(text: str | None) -> dict[str, Any]:
-    """Run the Python in a namespace of its own."""
+def check(text: str | None, call: Callable[[Any], Any]) -> None:
+    """Run the Python in a namespace of its own: ``call`` of its function gives what the network does."""
     names: dict[str, Any] = {}
-    exec(text, names)
-    return names
+    exec(str(text), names)
+    (found,) = call(names["optimized"])
+    torch.testing.assert_close(torch.from_numpy(found), network()(ROWS).detach())
 
 
 def test_onnxruntime_runs_the_exported_model(tmp_path: Path) -> None:
@@ -48,8 +50,7 @@ def test_onnxruntime_runs_the_exported_model(tmp_path: Path) -> None:
         torch.onnx.export(network(), (ROWS,), str(tmp_path / "model.onnx"), dynamo=False)
     switches = option_names(session_options(ResolvedSetting(engine="onnxruntime", threads=1)))
     text = recipe.python(report("onnxruntime", tmp_path, switches), "1.5 times", "trace")
-    (found,) = run(text)["optimized"]()(ROWS.numpy())
-    torch.testing.assert_close(torch.from_numpy(found), network()(ROWS).detach())
+    check(text, lambda optimized: optimized()(ROWS.numpy()))
     assert "options.intra_op_num_threads = 1" in str(text)
     assert 'options.add_session_config_entry("session.intra_op.allow_spinning", "0")' in str(text)
 
@@ -64,11 +65,5 @@ def test_openvino_runs_the_exported_model(tmp_path: Path) -> None:
     openvino.save_model(frontend.convert(frontend.load(decoder)), tmp_path / "model.xml", compress_to_fp16=False)
     switches = option_names(compile_options(ResolvedSetting(engine="openvino", threads=1)))
     text = recipe.python(report("openvino", tmp_path, switches), "1.5 times", "trace")
-    (found,) = run(text)["optimized"](ROWS.numpy())(ROWS.numpy())
-    torch.testing.assert_close(torch.from_numpy(found), network()(ROWS).detach())
+    check(text, lambda optimized: optimized(ROWS.numpy())(ROWS.numpy()))
     assert '"INFERENCE_PRECISION_HINT": "f32",' in str(text)
-
-
-def test_an_engine_without_a_recipe_has_none(tmp_path: Path) -> None:
-    """Jittor runs in an environment of its own."""
-    assert recipe.python(report("jittor", tmp_path, ()), "1.5 times", "trace") is None
