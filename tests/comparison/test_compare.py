@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 from fake_runs import MACHINE, evidence, make, result_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from proven_results import BF16, FP32, session, session_of, sessions, side
 
 from modelzoo.comparison.compare import Comparison, Question, compare
@@ -19,31 +17,18 @@ from modelzoo.stats import Outcome
 from modelzoo.views.compare import notes
 from modelzoo.views.speed import reason
 
-LEVELS = st.floats(0.01, 1.0)
-
-
 def compared(base: list[Result], other: list[Result], question: Question | None = None) -> Comparison:
     """The comparison of these sessions."""
     return compare(side("old", *base), side("new", *other), question or Question())
 
 
-@given(LEVELS)
-@settings(max_examples=10, deadline=None)
-def test_a_result_compared_with_itself_is_never_faster_or_slower(level: float) -> None:
-    """Its ratio is 1, whatever the number of sessions."""
-    for base in ([session(level)], sessions(level)):
+def test_a_result_compared_with_itself_is_never_faster_or_slower() -> None:
+    """Its ratio is 1, whatever the number of sessions; that is noted."""
+    for base in ([session()], sessions(0.3)):
         found = compared(base, base)
         assert {row.outcome for row in found.rows} <= {Outcome.SAME, Outcome.AMBIGUOUS}
         assert found.mean.value == pytest.approx(1.0)
         assert any("belong to both baseline and candidate" in note for note in notes(found))
-
-
-@given(st.permutations(range(3)))
-@settings(max_examples=6, deadline=None)
-def test_the_order_of_the_files_changes_nothing(order: list[int]) -> None:
-    """Sessions are ordered by time."""
-    base, other = sessions(0.1), sessions(0.12, first_day=11)
-    assert compared([base[i] for i in order], other).rows == compared(base, other).rows
 
 
 def test_what_cannot_be_compared_has_values_but_no_ratio() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -72,38 +73,29 @@ BOOTED = machine_with(memory=(32 << 30) - 12345, memory_limit=(32 << 30) - 12345
 TORCH = {"torch": "2.10.0"}
 
 
-@pytest.mark.parametrize(
-    ("base", "other", "expected"),
-    [
-        # Kernels reserve slightly different amounts of memory, and the current clock is no condition either.
-        ({}, {"machine": BOOTED}, []),
-        # What the suite applied is set, what it removed is not, and what it keeps for itself is no condition.
-        (
-            {"environment": EnvironmentChanges(removed=FAST_MATH)},
-            {"environment": EnvironmentChanges(applied=FAST_MATH)},
-            [("variable DNNL_DEFAULT_FPMATH_MODE", "not set", "BF16")],
-        ),
-        ({}, {"machine": machine_with(environment={"MODELZOO_CACHE": "/elsewhere"})}, []),
-        # The variable follows the threads of the setting, unless it contradicts them.
-        (with_threads(2, "2"), with_threads(4, "4"), [("threads", "2", "4")]),
-        (with_threads(2, "2"), with_threads(2, "1"), [("variable OMP_NUM_THREADS", "not set", "1")]),
-        # A package that is not listed need not be missing: older versions listed fewer.
-        ({"versions": {**TORCH, "numpy": "2.0"}}, {"versions": TORCH}, [("numpy", "2.0", "unknown")]),
-        ({"versions": {**TORCH, "numpy": "2.0"}}, {"versions": {**TORCH, "numpy": ""}}, [("numpy", "2.0", "unknown")]),
-        ({"versions": TORCH, "libraries": None}, {"versions": {}, "libraries": None}, [("torch", "2.10.0", "unknown")]),
-        # What only one side knows comes last, however decisive it would be.
-        (
-            {},
-            {"machine": machine_with(governor=None, kernel="5.10")},
-            [("kernel", "6.8", "5.10"), ("governor", "performance", "unknown")],
-        ),
-    ],
-)
-def test_what_differs_is_named(
-    base: dict[str, Any], other: dict[str, Any], expected: list[tuple[str, str, str]]
-) -> None:
+DIFFERING = {
+    "kernels reserve different amounts of memory, and the current clock is no condition": ({}, {"machine": BOOTED}),
+    "what the suite applied is set, what it removed is not": (
+        {"environment": EnvironmentChanges(removed=FAST_MATH)},
+        {"environment": EnvironmentChanges(applied=FAST_MATH)},
+    ),
+    "what the suite keeps for itself": ({}, {"machine": machine_with(environment={"MODELZOO_CACHE": "/elsewhere"})}),
+    "a variable that follows the threads of the setting": (with_threads(2, "2"), with_threads(4, "4")),
+    "a variable that contradicts them": (with_threads(2, "2"), with_threads(2, "1")),
+    "a package that is not listed need not be missing": ({"versions": {**TORCH, "numpy": "2.0"}}, {"versions": TORCH}),
+    "a package without a version": tuple({"versions": {**TORCH, "numpy": version}} for version in ("2.0", "")),
+    "torch without a version": ({"versions": TORCH, "libraries": None}, {"versions": {}, "libraries": None}),
+    "what only one side knows comes last": ({}, {"machine": machine_with(governor=None, kernel="5.10")}),
+}
+
+
+def test_what_differs_is_named(approved: Callable[[str, str], None]) -> None:
     """With both values."""
-    assert differing(side(**base), side(**other)) == expected
+    said = []
+    for name, (base, other) in DIFFERING.items():
+        values = "; ".join(f"{each}: {here} → {there}" for each, here, there in differing(side(**base), side(**other)))
+        said.append(f"{name}: {values or 'nothing'}")
+    approved("said/differences.txt", "".join(f"{each}\n" for each in said))
 
 
 def test_processes_of_a_side_that_differ_show_all_their_values() -> None:

@@ -12,10 +12,8 @@ import load_results
 import pytest
 from calls import called
 from fake_runs import make, result_of
-from hypothesis import given
-from hypothesis import strategies as st
-from instances import configuration, ran
-from instances import result as instances_result
+from hypothesis import given, strategies as st
+from instances import configuration, ran, result as instances_result
 from stored_results import STORED, name
 
 from modelzoo.errors import InputError
@@ -24,8 +22,10 @@ from modelzoo.records.race import Exclusion, ExclusionKind
 from modelzoo.records.run import FORMAT, Result, SettingRequest, Thumbnail, ValidityEntry
 from modelzoo.records.tuning import Goal, Tuning
 from modelzoo.results import store, summary
+from modelzoo.results.store import mask
 from modelzoo.setting import Setting
 from modelzoo.views.run import objections
+
 
 BF16 = Setting("bf16")
 
@@ -287,3 +287,37 @@ def test_the_rounds_of_instances_are_stored_and_checked(tmp_path: Path) -> None:
         stored.set_payload(wrong)
         with pytest.raises(InputError, match=error):
             store.read(stored.path)
+
+
+ALICE = {"HOME": "/home/alice", "USER": "alice"}
+
+
+def test_strings_are_masked_wherever_they_are() -> None:
+    """In lists, maps and in the middle of sentences; keys and bytes stay."""
+    data = {
+        "command": ["/home/alice/run", "--json", "/tmp/alice/r.json"],
+        "report": {"error": "cannot read /home/alice/x.pth: no such file", "path": {"/home/alice": "/home/alice"}},
+        "jpeg": b"\xff/home/alice",
+        "numbers": [1, 2.5, None, True],
+        "name": "alice",
+    }
+    assert mask(data, ALICE) == {
+        "command": ["~/run", "--json", "/tmp/USER/r.json"],
+        "report": {"error": "cannot read ~/x.pth: no such file", "path": {"/home/alice": "~"}},
+        "jpeg": b"\xff/home/alice",
+        "numbers": [1, 2.5, None, True],
+        "name": "alice",
+    }
+
+
+@given(st.lists(st.text(alphabet=st.characters(exclude_characters="/\\", exclude_categories=("Cs",)))))
+def test_text_without_paths_stays(texts: list[str]) -> None:
+    """Any language, any symbol."""
+    assert mask(texts, ALICE) == texts
+
+
+@given(st.text())
+def test_masking_twice_changes_nothing_more(text: str) -> None:
+    """A result that is read and stored again stays the same."""
+    once = mask([text], ALICE)
+    assert mask(once, ALICE) == once

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from example_machine import LIBRARIES, machine_with
-from fake_runs import WEIGHTS, make, result_of, shown
+from fake_runs import WEIGHTS, make, shown
 
 from modelzoo.frozen import replace
 from modelzoo.records.workload import Verification, WeightsKind
-from modelzoo.results import summary
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.views import differences
@@ -40,14 +39,6 @@ def test_the_precision_of_bf16_names_its_method_only_if_there_are_several() -> N
     rows = settings(Setting("bf16", bf16_method="cast"), Setting("bf16"))
     assert differences.short_names(rows) == ["bf16=cast", "bf16=autocast"]
     assert not any("by" in words for words in differences.shared(rows))
-
-
-def test_equal_settings_are_numbered() -> None:
-    """A compared with A."""
-    requested = result_of(make(STEADY)).requested * 2
-    rows = summary.rows(result_of(*(make(STEADY, group=group) for group in (0, 1)), requested=requested))
-    assert differences.varied(rows) == [differences.NUMBER]
-    assert differences.short_names(rows) == ["#1", "#2"]
 
 
 def test_what_all_rows_share_is_said_once() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from load_results import load, measured
 
 from modelzoo.frozen import replace
-from modelzoo.records.load import BatchCount, GeneratorPlace, Load, Scenario
+from modelzoo.records.load import GeneratorPlace, Load, Scenario
 from modelzoo.records.machine import Throttling
 from modelzoo.views import load as report
 
@@ -70,11 +70,3 @@ def test_what_a_quota_stopped_is_shown() -> None:
     quiet = replace(found, runs=(replace(first, throttling=_NONE), second))
     assert not [each for each in report.notes(quiet) if each.startswith("throttling")]
     assert "throttled" not in rows(quiet)[0]
-
-
-def test_batch_sizes_are_a_histogram_while_they_are_few() -> None:
-    """Otherwise their mean."""
-    run = measured(load(queries=662)).runs[0]
-    few = replace(run, batches=(BatchCount(1, 3), BatchCount(2, 1)))
-    assert report.sizes(few) == "1: 75 %, 2: 25 %"
-    assert report.sizes(replace(run, batches=tuple(BatchCount(size, 1) for size in range(1, 20)))) == "mean 10.0"

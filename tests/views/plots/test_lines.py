@@ -12,37 +12,18 @@ from drawn import checked, columns, marks, svg, texts
 from fake_runs import make, shown
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
 from modelzoo.stats import Interval
 from modelzoo.views.plots import lines
-from modelzoo.views.plots.lines import LEAST_SPAN, UNKNOWN_TIME, SampleSeries, moment
+from modelzoo.views.plots.lines import UNKNOWN_TIME, SampleSeries, moment
 
 SESSIONS = [
     (f"2026-11-{day:02d}T03:00:00+00:00", Interval(level, level * 0.97, level * 1.03))
     for day, level in enumerate((0.065, 0.066, 0.064, 0.075, 0.074, 0.075), 1)
 ]
-
-
-def _axes(*values: float, also: Interval | None = None) -> Axes:
-    points = [(float(x), Interval(value, value, value)) for x, value in enumerate(values)]
-    points += [(0.0, also)] if also is not None else []
-    figure = Figure()
-    lines.draw_relative([("fp32", 1.0, points)], "the axis", False, figure)
-    return figure.axes[0]
-
-
-def test_equal_values_still_have_a_scale_and_a_wide_interval_is_cut_off() -> None:
-    """±3 % at least; an interval from 0 to infinity is not drawn, and a single place has room on both sides."""
-    low, high = _axes(1, 1).get_ylim()
-    assert low < 1 - LEAST_SPAN and 1 + LEAST_SPAN < high < 1.1
-    assert _axes(1, 1, also=Interval(1, 1e-6, 1e6)).get_ylim() == (low, high)
-    assert _axes(1, 1, also=Interval(1, 0, math.inf)).get_ylim() == (low, high)
-    assert _axes(1).get_xlim() == (-0.5, 0.5)
 
 
 def _runs(*medians: float, group: int = 0, setting: Setting | None = None) -> list[Run]:

@@ -70,12 +70,3 @@ def test_long_text_is_wrapped_and_cut() -> None:
     lines = plot.wrapped("word " * 50, 0.3).split("\n")
     assert len(lines) == 3 and lines[-1].endswith(" …")
     assert len(plot.wrapped("i" * 100)) > len(plot.wrapped("W" * 30).split("\n")[0]) * 2
-
-
-def test_numbers_of_neighbours_are_on_different_sides() -> None:
-    """Even if two marks are at the same place, their numbers are not; those at an edge stay inside."""
-    axes = Figure().add_subplot()
-    plot.number_marks(axes, [(0.5, 0.5), (0.5, 0.5), (0.0, 0.0), (1.0, 1.0)])
-    first, second, lower, upper = (text.get_position() for text in axes.texts)
-    assert first != second
-    assert min(lower) >= 0 >= max(upper)
