@@ -1,12 +1,14 @@
-"""The door to the terminal: a string is one line of text, whoever wrote it."""
+"""The doors to the terminal and to spreadsheets: a string is text, whoever wrote it."""
 
 from __future__ import annotations
 
 import io
+import csv
 
 import pytest
 
 from modelzoo.document.console import PlainConsole
+from modelzoo.document.delimited import csv_lines
 
 
 @pytest.mark.parametrize(
@@ -23,3 +25,17 @@ def test_a_string_is_one_line_of_text(text: str, shown: str) -> None:
     out = io.StringIO()
     PlainConsole(file=out, force_terminal=True, width=200, color_system=None).print(text, soft_wrap=True)
     assert out.getvalue() == f"{shown}\n"
+
+
+FORMULAS = ("=1+1", "+a", "-a", "@SUM(A1)", " =1", "＝1+1")
+
+
+def test_a_row_is_one_line_and_no_cell_a_formula() -> None:
+    """A formula begins with an apostrophe; numbers, commas and quotes come back as they were."""
+    found = csv_lines([("a,b", 'x"y'), ("-1.5", "b\n\x1b[31mc"), FORMULAS])
+    assert found.count("\n") == 3
+    assert list(csv.reader(io.StringIO(found))) == [
+        ["a,b", 'x"y'],
+        ["-1.5", r"b\n\x1b[31mc"],
+        [f"'{each}" for each in FORMULAS],
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 from exported_results import IN_BF16, OTHER, SAME, exported
 from fake_runs import evidence, judgement, make, shown
@@ -46,29 +47,30 @@ def widest(found: Table) -> int:
     return max(map(len, printed([replace(found, caption="", note="")], width=160).partition("\n\n")[0].splitlines()))
 
 
-def test_the_tail_of_both_settings_stands_beside_the_typical_latency() -> None:
-    """That of all samples; ``tests/snapshots`` has tables with too few for a 99th percentile."""
+def test_columns_follow_what_differs(approved: Callable[[str, str], None]) -> None:
+    """The tail if there are samples enough; what differs between models only; a row each where pairs differ.
+
+    Different batch sizes are compared by items per second; units that differ are items; an engine has output errors.
+    """
     samples = [0.001] * 96 + [0.0024] * 4
-    runs = [make(samples, setting=Setting(name), round=number) for name in ("fp32", "bf16") for number in range(3)]
-    assert cells(results_table.table(shown(*runs)))["p99 fp32, bf16"] == ("2.40, 2.40 ms",)
-
-
-def test_what_differs_between_models_only_has_a_column() -> None:
-    """Each model at its own batch size; of the two settings that a model never began, the second is missing."""
-    settings = (("a", "fp32", 1), ("a", "bf16", 1), ("b", "fp32", 4), ("b", "bf16", 4))
-    runs = [run for name, precision, batch in settings for run in processes(name, Setting(precision, batch=batch))]
-    found = cells(results_table.table(shown(*runs, make(None, workload="c", setting=Setting(batch=4), error="died"))))
-    assert list(found)[:4] == ["model", "batch", "fp32", "bf16"]
-    assert found["batch"] == ("1", "4", "4")
-    assert (found["fp32"][2], found["bf16"][2], found["verdict"][2]) == ("failed", "–", "–")
-
-
-def test_settings_that_differ_from_model_to_model_have_a_row_each() -> None:
-    """Side by side they would stand under the wrong name."""
+    tail = [make(samples, setting=Setting(name), round=number) for name in ("fp32", "bf16") for number in range(3)]
+    batches = (("a", "fp32", 1), ("a", "bf16", 1), ("b", "fp32", 4), ("b", "bf16", 4))
+    models = [run for name, precision, batch in batches for run in processes(name, Setting(precision, batch=batch))]
+    models.append(make(None, workload="c", setting=Setting(batch=4), error="died"))
     pairs = (("a", Setting()), ("a", Setting("bf16")), ("b", Setting()), ("b", Setting(mode="compile")))
-    found = cells(results_table.table(shown(*(run for pair in pairs for run in processes(*pair)))))
-    assert list(found)[:3] == ["workload", "precision", "mode"]
-    assert found["workload"] == ("a", "", "b", "")
+    unlike = [run for pair in pairs for run in processes(*pair)]
+    sizes = [*processes("toy", Setting(batch=1)), *processes("toy", Setting(batch=8), 0.4)]
+    units = [make([0.1] * 4), make([0.1] * 4, workload="other", unit="questions")]
+    proof = {"evidence": evidence(ProofVerdict.FP32)}
+    engines = [("onnxruntime", "fp32", SAME), ("openvino", "fp32", OTHER), ("openvino", "bf16", IN_BF16)]
+    outputs = [make([1.0] * 6, **proof)]
+    for engine, precision, agreement in engines:
+        setting = Setting(precision, engine=engine)
+        outputs.append(make([1.0] * 6, setting=setting, **{**proof, **exported(agreement)}))
+    found = [results_table.table(shown(*runs)) for runs in (tail, models, unlike, sizes, units, outputs)]
+    approved("said/tables.txt", printed(found, width=120))
+    assert "rows/s" in titles(found[3], 10), "never left out"
+    assert Tone.BAD in next(each.tones for each in found[5].columns if each.title == "output error")
 
 
 def test_a_table_with_everything_drops_what_is_said_elsewhere() -> None:
@@ -92,15 +94,6 @@ def test_twenty_rows_have_a_column_for_each_field_that_differs() -> None:
     assert (len(found.rows), widest(found) <= 100) == (20, True)
 
 
-def test_different_batch_sizes_are_compared_by_items_per_second() -> None:
-    """The column of speedups says so, and the throughput is never left out; units that differ are items."""
-    found = results_table.table(shown(*processes("toy", Setting(batch=1)), *processes("toy", Setting(batch=8), 0.4)))
-    assert titles(found) == ["batch", "latency", "rows/s", "speedup per item", "verdict"]
-    assert "rows/s" in titles(found, 10)
-    rows = shown(make([0.1] * 4), make([0.1] * 4, workload="other", unit="questions"))
-    assert "items/s" in titles(results_table.table(rows))
-
-
 def test_the_table_says_what_was_proven() -> None:
     """The audit's verdict; without an audit it is the canary's, and says so."""
     verdicts = {"tf32": ProofVerdict.PARTLY, "fp32": ProofVerdict.NOT_FP32, "bf16": ProofVerdict.UNKNOWN}
@@ -109,19 +102,3 @@ def test_the_table_says_what_was_proven() -> None:
     said = [results_table.ran_in(replace(row, proof=replace(row.proof, verdict=each))) for row, each in proven]
     assert said == ["partly tf32", "NOT fp32", "unknown"]
     assert results_table.ran_in(rows[1]) == "canary: fp32"
-
-
-def test_errors_of_outputs_have_a_column_if_an_engine_has_some() -> None:
-    """One over the bound stands out, and is not comparable; in bf16 neither torch nor an engine shows any."""
-    engines = (("fp32", "onnxruntime", SAME), ("fp32", "openvino", OTHER), ("bf16", "openvino", IN_BF16))
-    proof = {"evidence": evidence(ProofVerdict.FP32)}
-    others = [
-        make([1.0] * 6, setting=Setting(precision, engine=engine), **{**proof, **exported(agreement)})
-        for precision, engine, agreement in engines
-    ]
-    table = results_table.table(shown(make([1.0] * 6, **proof), *others))
-    found = {column.title: column for column in table.columns}
-    assert found["output error"].cells == ("–", "2.0e-07", "2.0e-03", "–")
-    assert found["output error"].tones == (Tone.PLAIN, Tone.PLAIN, Tone.BAD, Tone.PLAIN)
-    assert [each == "NOT COMPARABLE" for each in found["verdict"].cells[1:3]] == [False, True]
-    assert "output error" not in titles(results_table.table(shown(make([1.0] * 6, **proof))))
