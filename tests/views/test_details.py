@@ -1,4 +1,4 @@
-"""The lines of ``--details`` that are of few results, and what is printed of a run beyond what ``tests/snapshots`` shows."""
+"""Lines of ``--details`` that are of few results, and what else the snapshots of a run do not show."""
 
 from __future__ import annotations
 

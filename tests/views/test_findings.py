@@ -105,63 +105,67 @@ def test_two_settings_are_compared_over_all_models(approved: Callable[[str, str]
     approved("said/headlines.txt", "".join(f"{tone(rows).value}: {said(rows)}\n" for rows in found))
 
 
-def test_where_the_baseline_failed_nothing_is_said_to_be_insignificant() -> None:
-    """There is no ratio. Nor do single processes show anything."""
-    runs = [failed(setting=Setting(threads=1)), proven(Setting(threads=2)), proven(Setting(threads=3))]
-    one, two = shown(*runs[:2]), shown(*runs)
-    assert said(one).startswith("threads=2 and threads=1 are not comparable; ")
-    assert said(two).startswith("2 settings compared with threads=1: not comparable: 2; ")
-    assert remark(two) == "threads=2, threads=3: not compared with threads=1: the baseline has no runs"
-    single = compared(threads(1, 2, 3), ALONE, ALONE)
-    assert said(single).startswith("too few processes to compare 2 settings with threads=1; ")
-    assert remark(single).endswith(": one process each cannot show a difference; use --processes 3 or more")
+def of_several_settings() -> dict[str, list[SummaryRow]]:
+    """Calls of which the first setting is not compared with one other."""
+    lost = [failed(setting=Setting(threads=1)), proven(Setting(threads=2)), proven(Setting(threads=3))]
+    several = compared(threads(1, 2, 3, 4), FASTER, speed(Outcome.FASTER, 1.2), speed(Outcome.AMBIGUOUS, 3.0))
+    little, much = (between(0.9, 1.1, outlook) for outlook in (Outlook(9, 184.0, 0.02), Outlook(40, None, 0.05)))
+    return {
+        "the baseline of one failed": shown(*lost[:2]),
+        "the baseline of two failed": shown(*lost),
+        "one process each": compared(threads(1, 2, 3), ALONE, ALONE),
+        "a model whose second setting failed": [*pairs(FASTER), *shown(failed("other"))],
+        "a model whose second setting did not begin": [*pairs(FASTER), *shown(proven(Setting(), "other"))],
+        "the largest ratio may be chance": several,
+        "two models": [*several, *compared(threads(1, 5, workload="other"), FASTER)],
+        "nothing is faster": compared(threads(1, 2, 3), OPEN, OPEN),
+        "more processes would decide one": compared(threads(1, 2, 3), little, FASTER),
+        "more processes would decide all": compared(threads(1, 2, 3), little, much),
+        "an interval excludes 1": compared(threads(1, 2), WIDE),
+        "one of two intervals excludes 1": compared(threads(1, 2, 3), WIDE, replace(WIDE, found=OPEN.found)),
+        "nothing to compare": shown(proven(Setting(), "a"), proven(Setting(), "b")),
+        "an emulator": shown(make(None, warnings=(warning_for(WarningCode.EMULATED),))),
+        "batch sizes": compared(shown(proven(Setting(batch=1)), proven(Setting(batch=8))), SLOWER),
+        "batch sizes, not significant": compared(shown(proven(Setting(batch=1)), proven(Setting(batch=8))), OPEN),
+    }
 
 
-def test_a_model_whose_second_setting_never_began_counts_as_failed() -> None:
-    """As after an error of the first one; unless the call was interrupted before."""
-    assert "faster than fp32 on 1 of 2 models (1.80×), failed on 1; " in said([*pairs(FASTER), *shown(failed("other"))])
-    found = said([*pairs(FASTER), *shown(proven(Setting(), "other"))])
-    assert "faster than fp32 on 1 of 1 models (1.80×), not run on 1; " in found
-
-
-def test_several_settings_are_counted_and_the_fastest_that_is_faster_is_named() -> None:
-    """Not the one with the largest ratio if that may be chance; of several models each; if none is, a word says it."""
-    found = compared(threads(1, 2, 3, 4), FASTER, speed(Outcome.FASTER, 1.2), speed(Outcome.AMBIGUOUS, 3.0))
-    counts = "faster: 2 (1.20× to 1.80×), not significant: 1; largest speedup: threads=2; kernels verified"
-    assert said(found).startswith(f"3 settings compared with threads=1: {counts}")
-    both = [*found, *compared(threads(1, 5, workload="other"), FASTER)]
-    assert "; largest speedup: toy threads=2, other threads=5; " in said(both)
-    none = compared(threads(1, 2, 3), OPEN, OPEN)
-    assert said(none).startswith("no significant difference between threads=1 and the 2 other settings; kernels")
-
-
-def test_without_a_comparison_nothing_is_compared() -> None:
-    """Of several models, how many there are; nothing is timed under an emulator; ``tests/snapshots`` has one model."""
-    two = shown(proven(Setting(), "a"), proven(Setting(), "b"))
-    assert said(two).startswith("2 of 2 models timed, nothing to compare; kernels verified")
-    emulated = shown(make(None, warnings=(warning_for(WarningCode.EMULATED),)))
-    assert said(emulated).startswith("nothing was timed: this machine is emulated; ")
-
-
-def test_reference_kernels_are_not_verified() -> None:
-    """``--strict`` refuses them although their precision is the requested one: the headline agrees with it."""
+def of_doubtful_settings() -> dict[str, list[SummaryRow]]:
+    """Calls whose kernels, accuracy or outputs are not as they should be."""
     slow, fast = proven(Setting(), evidence=evidence(ProofVerdict.FP32, 0.5)), proven(Setting(), "other")
-    assert ("; slow REFERENCE kernels ran; " in said(shown(slow)), tone(shown(slow))) == (True, Tone.OPEN)
-    assert "; kernels verified for 1 of 2 settings, 1 used slow REFERENCE kernels; " in said(shown(slow, fast))
-    unknown = [proven(Setting(), name, evidence=evidence(ProofVerdict.UNKNOWN)) for name in "ab"]
-    assert "; kernels not verified; " in said(shown(*unknown)), "not 0 of 2 settings"
+    weights = Speed(None, Verdict(Outcome.NOT_COMPARABLE), (Refusal(Obstacle.WEIGHTS, fact=Different.WEIGHTS),))
+    instead = replace(evidence(ProofVerdict.NOT_ACTIVE), reason=NotUsed("bf16", ("k",), "oneDNN", None))
+    base, other = two()
+    verdicts = (ValidityVerdict.VALID, ValidityVerdict.NUMERIC_ONLY, ValidityVerdict.NOT_VALID)
+    good, numeric, bad = map(judgement, verdicts)
+    worse = replace(SAME, outputs=tuple(replace(each, mean_error=4e-7) for each in SAME.outputs))
+    engines = [Setting(engine="onnxruntime", threads=threads) for threads in range(1, 6)]
+    exports = [proven(each, **exported(SAME if n else worse)) for n, each in enumerate(engines)]
+    return {
+        "reference kernels": shown(slow),
+        "reference kernels in one": shown(slow, fast),
+        "no proof": shown(*(proven(Setting(), name, evidence=evidence(ProofVerdict.UNKNOWN)) for name in "ab")),
+        "no audit": shown(make(STEADY)),
+        "partly": two(evidence=evidence(ProofVerdict.PARTLY)),
+        "unknown": two(evidence=evidence(ProofVerdict.UNKNOWN)),
+        "what ran instead": shown(proven(Setting()), proven(Setting("int8", recipe="torchao"), evidence=instead)),
+        "other weights": two(weights),
+        "trained": shown(make(STEADY, weights=replace(WEIGHTS, kind=WeightsKind.PRETRAINED))),
+        "valid": [base, replace(other, judged=good)],
+        "numeric only": [base, replace(other, judged=numeric)],
+        "not valid": [base, replace(other, judged=bad)],
+        "one valid, one not": [replace(base, judged=good), replace(other, judged=bad)],
+        "no judge": [base, replace(other, judged=replace(good, report=None, error="no judge is set"))],
+        "other outputs": shown(proven(Setting()), proven(Setting(engine="onnxruntime"), **exported(OTHER))),
+        "many engines": shown(proven(Setting()), *exports),
+    }
 
 
-def test_accuracy_is_as_the_check_found_it() -> None:
-    """Random weights have no accuracy; else an option would have checked it."""
-    trained = make(STEADY, weights=replace(WEIGHTS, kind=WeightsKind.PRETRAINED))
-    assert said(shown(trained)).endswith("; accuracy not checked (--validate)")
-    rows = pairs(FASTER, FASTER)
-    rows[1] = replace(rows[1], judged=judgement(ValidityVerdict.VALID))
-    assert said(rows).endswith("; accuracy check: VALID for 1 of 2 settings")
-    rows[3] = replace(rows[3], judged=judgement(ValidityVerdict.NOT_VALID))
-    assert said(rows).endswith("; accuracy check: 1 VALID, 1 NOT VALID")
-    assert tone(rows) is Tone.BAD
+def test_headlines_and_remarks_do_not_contradict_the_verdicts(approved: Callable[[str, str], None]) -> None:
+    """What may be chance is not named the fastest; what is decided, verified and in the table needs no remark."""
+    calls = {**of_several_settings(), **of_doubtful_settings()}
+    found = (f"{name} ({tone(rows).value}): {said(rows)}\n    {remark(rows)}".rstrip() for name, rows in calls.items())
+    approved("said/calls.txt", "".join(f"{each}\n" for each in found))
 
 
 def test_the_largest_disturbance_is_named() -> None:
@@ -188,73 +192,11 @@ def two(found: Speed = EQUAL, **changes: Any) -> list[SummaryRow]:
     return compared(shown(proven(Setting()), proven(Setting("bf16"), **changes)), found)
 
 
-def test_remarks_repeat_neither_the_headline_nor_the_table() -> None:
-    """What is decided and verified needs no words; what was not compared has a reason."""
-    refused = Speed(None, Verdict(Outcome.NOT_COMPARABLE), (Refusal(Obstacle.WEIGHTS, fact=Different.WEIGHTS),))
-    assert remark(two(refused)) == "bf16: not compared with fp32: baseline and candidate ran different weights"
-    base, other = two()
-    assert remark([base, other]) == ""
-    assert remark([base, replace(other, judged=judgement(ValidityVerdict.NUMERIC_ONLY))]) == "", "the table says it"
-
-
-def test_batch_sizes_are_compared_per_item() -> None:
-    """Not by the time of a batch."""
-    rows = shown(proven(Setting(batch=1)), proven(Setting(batch=8)))
-    assert said(compared(rows, SLOWER)).startswith("batch=8 is slower than batch=1 per item: 0.80× [0.72, 0.88]; ")
-    assert remark(compared(rows, OPEN)).startswith("batch=8: no significant difference per item; at most")
-
-
 def test_an_ambiguous_comparison_may_still_bound_the_difference(approved: Callable[[str, str], None]) -> None:
     """By the ends of the interval, and no further; then the reason, or what would decide it instead."""
     bounds = (0.88, 1.015), (0.985, 1.12), (0.88, 1.3), (0.06, 11.5), (0.0, math.inf)
     found = [between(*each, outlook) for each in bounds for outlook in (None, Outlook(9, 184.0, 0.02))]
     approved("said/bounds.txt", "".join(f"{remark(two(each))}\n" for each in found))
-
-
-def test_of_several_undecided_settings_the_one_that_takes_the_most_says_how_much() -> None:
-    """A round gives every setting one more process, so that is enough for the others."""
-    little, much = (between(0.9, 1.1, outlook) for outlook in (Outlook(9, 184.0, 0.02), Outlook(40, None, 0.05)))
-    for speeds, said_of in (((little, FASTER), "9 {} (3 min) {} it"), ((little, much), "40 {} {} all of them")):
-        expected = said_of.format("more processes per setting", "would probably decide")
-        assert remark(compared(threads(1, 2, 3), *speeds)) == f"about {expected}"
-
-
-def test_an_interval_that_excludes_1_without_a_verdict_is_explained() -> None:
-    """The interval is of 95 % and of one comparison, the verdict of 98 % and of all: no bound contradicts the table."""
-    for rows in (compared(threads(1, 2), WIDE), compared(threads(1, 2, 3), WIDE, replace(WIDE, found=OPEN.found))):
-        assert remark(rows).startswith("the 95 % CI of threads=2 excludes 1, but p = 0.04 (corrected for 3 ")
-
-
-def test_a_precision_that_is_not_proven_is_named() -> None:
-    """With what ran instead, which need not be fp32; without an audit, the headline says so."""
-    assert remark(two(evidence=evidence(ProofVerdict.PARTLY))) == "bf16 ran only partly in bf16"
-    assert remark(two(evidence=evidence(ProofVerdict.UNKNOWN))) == "bf16 ran in an unknown precision"
-    instead = replace(evidence(ProofVerdict.NOT_ACTIVE), reason=NotUsed("bf16", ("k",), "oneDNN", None))
-    rows = shown(proven(Setting()), proven(Setting("int8", recipe="torchao"), evidence=instead))
-    assert "int8 ran in bf16, NOT in int8" in remark(rows).split("; ")
-    assert remark(shown(make(STEADY))) == ""
-
-
-def test_a_judgement_that_is_not_valid_has_its_metric_or_its_reason() -> None:
-    """The table has only its verdict."""
-    base, other = two()
-    bad = replace(other, judged=judgement(ValidityVerdict.NOT_VALID))
-    assert remark([base, bad]) == "accuracy check: NOT VALID: F1 88.00 in fp32, 87.00 in bf16=autocast"
-    failed = replace(judgement(ValidityVerdict.VALID), report=None, error="no judge is set")
-    assert remark([base, replace(other, judged=failed)]) == "accuracy check: CANNOT JUDGE: no judge is set"
-
-
-def test_whether_an_engine_computes_the_same_is_said() -> None:
-    """With both figures; what holds for several settings is said once, with their range, and up to four are named."""
-    other = shown(proven(Setting()), proven(Setting(engine="onnxruntime"), **exported(OTHER)))
-    figures = "(mean error ÷ mean |output| 2.0e-03, mean error 2.0e-03)"
-    assert f"engine=onnxruntime does NOT compute what torch does {figures}" in remark(other)
-    worse = replace(SAME, outputs=tuple(replace(each, mean_error=4e-7) for each in SAME.outputs))
-    settings = [Setting(engine="onnxruntime", threads=threads) for threads in range(1, 6)]
-    others = [proven(each, **exported(SAME if n else worse)) for n, each in enumerate(settings)]
-    assert " and 1 more compute what torch does (mean error ÷ mean |output| 2.0e-07 to 4.0e-07, mean" in remark(
-        shown(proven(Setting()), *others)
-    )
 
 
 def divided(verdict: ProofVerdict, products: float, casts: float, reorders: float, setup: float, other: float) -> Any:
