@@ -10,19 +10,14 @@ from instances import configuration, ran, series
 from modelzoo.results.counting import count, rate, stragglers, uncertainty
 
 
-def test_one_instance_is_counted_exactly() -> None:
-    """From the end of its first batch to the end of its last one there are whole batches only."""
-    found = count([series(0.1, 51)])
-    assert found.counts == (50,)
-    assert found.seconds == pytest.approx(5.0)
-    assert found.latencies[0] == pytest.approx([0.1] * 50)
-
-
 def test_only_the_time_in_which_all_ran_counts() -> None:
-    """One instance started late, another one ended early."""
+    """One instance started late, another one ended early; of one alone, whole batches only."""
     found = count([series(1.0, 20, start=0.0), series(1.0, 20, start=5.3), series(1.0, 12, start=0.25)])
     assert (found.start, found.end) == (pytest.approx(6.3), pytest.approx(12.25))
     assert found.counts == (6, 5, 6)
+    found = count([series(0.1, 51)])
+    assert (found.counts, found.seconds) == ((50,), pytest.approx(5.0))
+    assert found.latencies[0] == pytest.approx([0.1] * 50)
 
 
 def test_the_total_is_off_by_less_than_a_batch_per_instance_and_unbiased() -> None:

@@ -11,8 +11,7 @@ from modelzoo.comparison.compare import FailOn, compare_interleaved, gate
 from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Block, Section
 from modelzoo.frozen import replace
-from modelzoo.records.run import Result, ValidityEntry
-from modelzoo.setting import Setting
+from modelzoo.records.run import Result
 from modelzoo.views.check import MOST_CHANGES, document
 
 ROUNDS = [1.0, 1.001, 0.999, 1.0]
@@ -66,10 +65,3 @@ def test_what_was_not_looked_at_is_not_claimed() -> None:
     requested = tuple(replace(each, setting=each.setting.replace(mode="compile")) for each in result.requested)
     (said,) = sentences([section(page(replace(result, requested=requested)), "Accuracy")])
     assert said == "Not checked: --validate judges the predictions of each side against its own fp32."
-
-
-def test_a_judgement_that_failed_gives_its_error() -> None:
-    """``tests/snapshots`` has those that did not."""
-    failed = ValidityEntry("toy", 1, Setting(), exit_code=2, error="no memory")
-    said = sentences([section(page(replace(checked({"toy": ROUNDS}), validity=(failed,))), "Accuracy")])
-    assert said[-1] == "toy fp32, head: could not be judged: no memory"
