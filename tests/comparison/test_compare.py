@@ -17,6 +17,7 @@ from modelzoo.stats import Outcome
 from modelzoo.views.compare import notes
 from modelzoo.views.speed import reason
 
+
 def compared(base: list[Result], other: list[Result], question: Question | None = None) -> Comparison:
     """The comparison of these sessions."""
     return compare(side("old", *base), side("new", *other), question or Question())

@@ -9,7 +9,17 @@ from fake_runs import WEIGHTS, changed, evidence, judgement
 from interleaved_sides import checked
 from proven_results import FP32, session, session_of, sessions, side
 
-from modelzoo.comparison.compare import Comparison, FAILED, FailOn, NOTHING, PASSED, Question, compare, compare_interleaved, gate
+from modelzoo.comparison.compare import (
+    FAILED,
+    NOTHING,
+    PASSED,
+    Comparison,
+    FailOn,
+    Question,
+    compare,
+    compare_interleaved,
+    gate,
+)
 from modelzoo.comparison.model import StoredResult
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict

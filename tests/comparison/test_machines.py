@@ -199,6 +199,8 @@ def test_a_price_belongs_to_a_side_by_name_role_or_instance_type() -> None:
 
 
 EUROS = Price("xeon=2", 1.0, "EUR", "2026-11-01", "f")
+
+
 def test_the_cost_of_a_million() -> None:
     """4 items in 2 s for 0.72 per hour: 0.0002 per second, 0.0001 per item; the faster side costs half.
 

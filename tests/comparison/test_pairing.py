@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 from fake_runs import MACHINE, WEIGHTS, make, result_of
 from load_results import load

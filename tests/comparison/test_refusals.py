@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from exported_results import DETECTS_SAME, OTHER, SAME, exported
-from fake_runs import MACHINE, WEIGHTS, evidence, make, result_of, warning
+from fake_runs import MACHINE, WEIGHTS, changed, evidence, make, result_of, warning
 from proven_results import BF16, FP32, proven, session, session_of, side
 
 from modelzoo.comparison.pairing import pairs, parse_pairing, settings_of

@@ -75,6 +75,8 @@ def test_spans_are_geometric_means_of_the_processes() -> None:
 
 
 FIRST = {LATENCY: [0.1, 0.1], "decode": [0.02] * 2, MODEL: [0.07] * 2, "answer": [0.01] * 2, UNDIVIDED: [0.099] * 2}
+
+
 def test_time_outside_of_all_stages_shows() -> None:
     """3 % of a pass that are in no stage are more than the tolerance of 2 %."""
     for latency, adds_up in ((0.103, False), (0.101, True)):

@@ -105,7 +105,8 @@ def timed(runs: Sequence[Run], seconds: int) -> list[Run]:
     """The same runs, each round of which took so long."""
     begun = {run.round: f"2026-01-01T00:{run.round:02}" for run in runs}
     return [
-        replace(run, started=f"{begun[run.round]}:00+00:00", ended=f"{begun[run.round]}:{seconds}+00:00") for run in runs
+        replace(run, started=f"{begun[run.round]}:00+00:00", ended=f"{begun[run.round]}:{seconds}+00:00")
+        for run in runs
     ]
 
 

@@ -12,8 +12,10 @@ import load_results
 import pytest
 from calls import called
 from fake_runs import make, result_of
-from hypothesis import given, strategies as st
-from instances import configuration, ran, result as instances_result
+from hypothesis import given
+from hypothesis import strategies as st
+from instances import configuration, ran
+from instances import result as instances_result
 from stored_results import STORED, name
 
 from modelzoo.errors import InputError
@@ -25,7 +27,6 @@ from modelzoo.results import store, summary
 from modelzoo.results.store import mask
 from modelzoo.setting import Setting
 from modelzoo.views.run import objections
-
 
 BF16 = Setting("bf16")
 

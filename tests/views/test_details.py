@@ -14,7 +14,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.profile import Bound, BoundBy, Flops
 from modelzoo.records.run import Run
-from modelzoo.records.run_report import GenerationPhase, PREFILL
+from modelzoo.records.run_report import PREFILL, GenerationPhase
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.views import findings, run

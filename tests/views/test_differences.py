@@ -32,7 +32,9 @@ def named() -> dict[str, list[SummaryRow]]:
     torch = {"versions": {"torch": "2.10.0"}}
     jittor = make(STEADY, setting=Setting(engine="jittor"), engine="jittor", versions={"jittor": "1.3.11"})
     trained = {
-        f"weights, {each}": shown(make(STEADY, weights=replace(WEIGHTS, kind=WeightsKind.PRETRAINED, verification=each)))
+        f"weights, {each}": shown(
+            make(STEADY, weights=replace(WEIGHTS, kind=WeightsKind.PRETRAINED, verification=each))
+        )
         for each in (*Verification, None)
     }
     return {
@@ -48,8 +50,12 @@ def named() -> dict[str, list[SummaryRow]]:
         "interpreters": settings(*(Setting(python=each) for each in pythons)),
         "images": settings(*(Setting(image=f"zoo:torch2_{backend}") for backend in ("acl", "openblas"))),
         **trained,
-        "two versions": shown(*(make(STEADY, machine=XEON, workload=v, versions={"torch": v}) for v in ("2.9", "2.10"))),
-        "two machines": shown(make(STEADY, machine=machine_with(cores=4)), make(STEADY, machine=XEON, workload="other")),
+        "two versions": shown(
+            *(make(STEADY, machine=XEON, workload=v, versions={"torch": v}) for v in ("2.9", "2.10"))
+        ),
+        "two machines": shown(
+            make(STEADY, machine=machine_with(cores=4)), make(STEADY, machine=XEON, workload="other")
+        ),
         "two engines": shown(make(STEADY, **torch), jittor),
         "an instance": shown(make(STEADY, machine=GUEST, libraries=LIBRARIES, **torch)),
         "a cloud": shown(make(STEADY, machine=replace(GUEST, cloud="Azure", instance_type=None))),
@@ -61,7 +67,7 @@ def test_settings_are_told_apart_by_what_differs(approved: Callable[[str, str], 
     said = []
     for name, rows in named().items():
         said += [f"{name}: {' | '.join(differences.full_names(rows))}", f"    {', '.join(differences.shared(rows))}"]
-        said += [f"    on {differences.machine(rows)}"]
+        said += [f"    on {differences.machine(rows) or 'several machines'}"]
     approved("said/settings.txt", "".join(f"{each}\n" for each in said))
 
 
@@ -104,6 +110,8 @@ def test_conditions_are_said_once_with_the_rows_that_they_concern(approved: Call
     """The most harmful first, by its severity, then by the share of the time that it may explain."""
     said = []
     for name, rows in distorted().items():
-        found = [f"    {each.word}: {each.concerns or 'all'}: {each.message} → {each.hint}" for each in conditions(rows)]
+        found = [
+            f"    {each.word}: {each.concerns or 'all'}: {each.message} → {each.hint}" for each in conditions(rows)
+        ]
         said += [f"{name}:", *found]
     approved("said/conditions.txt", "".join(f"{each}\n" for each in said))

@@ -46,6 +46,7 @@ def threads(*numbers: int, workload: str = "toy") -> list[SummaryRow]:
 def speed(outcome: Outcome, value: float | None = None, **verdict: Any) -> Speed:
     """This verdict, with an interval of a tenth on each side of the ratio."""
     value = value or FACTORS.get(outcome, 1.0)
+    verdict = {"doubt": Doubt.CHANCE, "p_value": 0.3, **verdict} if outcome is Outcome.AMBIGUOUS else verdict
     ratio = None if outcome is Outcome.NOT_COMPARABLE else Ratio(stats.Interval(value, 0.9 * value, 1.1 * value))
     return Speed(ratio, Verdict(outcome, **verdict))
 

@@ -35,11 +35,11 @@ def default_run() -> Result:
     """What the default run ends with: four models in two precisions, judged, on a machine that is not quiet."""
     runs, judged = [], []
     verdicts = [ValidityVerdict.VALID] * 3 + [ValidityVerdict.CANNOT_JUDGE]
-    for index, ((name, speedup), verdict) in enumerate(zip(SPEEDUPS.items(), verdicts)):
+    for index, ((model, speedup), verdict) in enumerate(zip(SPEEDUPS.items(), verdicts)):
         level = 0.08 * (index + 1)
         for setting, seconds in ((Setting(), level), (Setting("bf16"), level / speedup)):
-            runs += [process(name, setting, seconds, number) for number in range(4)]
-        judged.append(replace(judgement(verdict), workload=name, group=2 * index + 1))
+            runs += [process(model, setting, seconds, number) for number in range(4)]
+        judged.append(replace(judgement(verdict), workload=model, group=2 * index + 1))
     return replace(result_of(*runs), validity=tuple(judged))
 
 

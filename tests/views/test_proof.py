@@ -26,6 +26,8 @@ from modelzoo.views import proof
 ACTIVE, UNKNOWN = ProofVerdict.ACTIVE, ProofVerdict.UNKNOWN
 AUDITED = Proof(verdict=ACTIVE, ground=evidence(ACTIVE), verdicts=((ACTIVE, 8),), processes=8, audited=2, listed=8)
 OTHER = Proof(verdict=UNKNOWN, verdicts=((ACTIVE, 2), (UNKNOWN, 1)), processes=3, audited=2, listed=3)
+
+
 def array(error: float | None, name: str = "0", mean: float = 1.0, **known: float) -> OutputError:
     """An array with this relative error, whose mean |output| is ``mean``."""
     return OutputError(name, 9, None if error is None else mean * error, mean, error, **known)

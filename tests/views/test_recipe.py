@@ -23,7 +23,6 @@ from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.views import recipe
 
-
 SAID = "1.9 times (1.8 to 2.0) the speed of the default, fp32"
 
 

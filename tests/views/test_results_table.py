@@ -68,7 +68,7 @@ def test_columns_follow_what_differs(approved: Callable[[str, str], None]) -> No
         setting = Setting(precision, engine=engine)
         outputs.append(make([1.0] * 6, setting=setting, **{**proof, **exported(agreement)}))
     found = [results_table.table(shown(*runs)) for runs in (tail, models, unlike, sizes, units, outputs)]
-    approved("said/tables.txt", printed(found, width=120))
+    approved("said/tables.txt", printed([replace(each, is_brief=False) for each in found], width=200))
     assert "rows/s" in titles(found[3], 10), "never left out"
     assert Tone.BAD in next(each.tones for each in found[5].columns if each.title == "output error")
 

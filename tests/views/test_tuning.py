@@ -32,7 +32,7 @@ def test_answers_ties_and_what_is_out(approved: Callable[[str, str], None]) -> N
     runs = [replace(run, report=changed(run.report, versions={"torch": "2.15.0"})) for run in found.runs]
     *_, out = tuning.search(replace(found, runs=tuple(runs)))
     said = [tuning.headline(searched(**each)) for each in answers]
-    said += [tuning.ties(searched(choice=each)) for each in ties]
+    said += [tuning.ties(searched(choice=each)) or "no ties" for each in ties]
     said += [*map(excluded, KINDS), *sentences([out])]
     approved("said/searches.txt", "".join(f"{each}\n" for each in said))
 
