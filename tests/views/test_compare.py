@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from printed import headings, sentences
+from printed import headings, printed, sentences
 from proven_results import BF16, FP32, session, session_of, side
 
 from modelzoo.comparison.compare import Comparison, Question, compare, gate
@@ -12,6 +12,7 @@ from modelzoo.comparison.machines import Price
 from modelzoo.comparison.pairing import parse_pairing
 from modelzoo.document import Block, Line
 from modelzoo.records.run import Result
+from modelzoo.results.refusals import Metric
 from modelzoo.views.compare import document, footnotes
 
 PAIRED = Question(pairings=(parse_pairing("precision=fp32:precision=bf16"),))
@@ -47,6 +48,13 @@ def test_what_rows_have_in_common_is_said_once() -> None:
     assert (notes, set(marks.values())) == ([Line(text, mark="[1]")], {"[1]"})
     (basis,) = [each for each in sentences(shown(found)) if each.startswith("basis")]
     assert "; sessions differ by 10 % (assumed), and fewer than 6 processes by " in basis
+
+
+def test_less_memory_is_better() -> None:
+    """In megabytes of 10⁶ bytes; the direction of the ratio is explained."""
+    text = printed(shown(compared(session(), session(day=2), Question(metric=Metric.MEMORY))))
+    assert "1074 MB ±0.0 %" in text
+    assert "ratio: memory of old divided by that of new (below 1: new takes more)" in text
 
 
 def test_one_machine_has_no_table_of_its_throughput() -> None:

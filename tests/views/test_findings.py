@@ -123,6 +123,7 @@ def of_several_settings() -> dict[str, list[SummaryRow]]:
         "more processes would decide one": compared(threads(1, 2, 3), little, FASTER),
         "more processes would decide all": compared(threads(1, 2, 3), little, much),
         "an interval excludes 1": compared(threads(1, 2), WIDE),
+        "an interval is below 1": compared(threads(1, 2), replace(OPEN, found=SLOWER.found)),
         "one of two intervals excludes 1": compared(threads(1, 2, 3), WIDE, replace(WIDE, found=OPEN.found)),
         "nothing to compare": shown(proven(Setting(), "a"), proven(Setting(), "b")),
         "an emulator": shown(make(None, warnings=(warning_for(WarningCode.EMULATED),))),
