@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from fake_runs import MACHINE, evidence, make, result_of, shown, warning
 from generated_results import generation_run
 from printed import headings, printed
@@ -102,17 +101,11 @@ def test_a_condition_that_invalidates_is_called_so() -> None:
     assert text.endswith("\n\n2 more: --details\n")
 
 
-@pytest.mark.parametrize(
-    ("phases", "title"),
-    [
-        ((), "kernels of 2 audited passes"),
-        (("",), "kernels of a prefill and 1 step of decoding"),
-        (("the state of a generation cannot be copied: no",), "kernels of 2 audited passes"),
-    ],
-)
-def test_a_generation_that_was_audited_as_a_whole_is_called_so(phases: tuple[str, ...], title: str) -> None:
+def test_a_generation_that_was_audited_as_a_whole_is_called_so() -> None:
     """Also if that is because its phases could not be audited alone; one that was has tables of its own."""
-    audit = evidence(ProofVerdict.FP32)
-    alone = tuple(GenerationPhase(PREFILL, None if problem else audit, problem) for problem in phases)
-    found = result_of(generation_run(0.4, [0.04], phases=alone, evidence=audit))
-    assert headings(run.kernels(found))[0] == f"llm fp32: {title}"
+    audit, whole = evidence(ProofVerdict.FP32), "kernels of 2 audited passes"
+    problem = "the state of a generation cannot be copied: no"
+    for phases, title in (((), whole), (("",), "kernels of a prefill and 1 step of decoding"), ((problem,), whole)):
+        alone = tuple(GenerationPhase(PREFILL, None if problem else audit, problem) for problem in phases)
+        found = result_of(generation_run(0.4, [0.04], phases=alone, evidence=audit))
+        assert headings(run.kernels(found))[0] == f"llm fp32: {title}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from fake_runs import changed, evidence, warning
 from printed import printed, sentences
 from stored_search import STAGES, process, searched
@@ -72,14 +71,14 @@ def test_a_winner_that_is_not_confirmed_is_no_winner() -> None:
     assert tuning.speed_sentence(found) == "the default: nothing was significantly faster on this machine"
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_bf16_that_was_not_judged_is_said_with_the_answer(precision: str) -> None:
+def test_bf16_that_was_not_judged_is_said_with_the_answer() -> None:
     """A reader must not take it for slower; of fp32, nothing is said."""
     found = searched(excluded=(Exclusion(1, ExclusionKind.RANDOM_WEIGHTS),), candidates=2)
     base, other, *rest = found.requested
-    found = replace(found, requested=(base, replace(other, setting=Setting(precision)), *rest))
-    (said, *_) = tuning.answer(found)
-    assert ("--allow-unjudged lets it win all the same" in str(said)) == (precision == "bf16")
+    for precision in ("fp32", "bf16"):
+        requested = (base, replace(other, setting=Setting(precision)), *rest)
+        (said, *_) = tuning.answer(replace(found, requested=requested))
+        assert ("--allow-unjudged lets it win all the same" in str(said)) == (precision == "bf16")
 
 
 def test_a_search_that_measured_nothing_has_its_answer_only(tmp_path: Path) -> None:
