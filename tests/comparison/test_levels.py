@@ -98,10 +98,10 @@ def test_single_processes_say_nothing_about_how_processes_differ() -> None:
     assert logs([0.0], [0.1]).interval.high == math.inf
 
 
-@pytest.mark.parametrize("days", [[1, 2, 3], [1, 1, 1]])
-def test_the_interval_is_of_processes_and_from_three_days_or_sessions_on_of_these(days: list[int]) -> None:
+def test_the_interval_is_of_processes_and_from_three_days_or_sessions_on_of_these() -> None:
     """Student's t with 3 - 1 degrees of freedom; with two days, that of their pooled processes."""
-    assert half(logs([0.0, 0.0], [0.1, 0.1], [0.2, 0.2], days=days)) == pytest.approx(T2 * 0.1 / math.sqrt(3))
+    for days in ([1, 2, 3], [1, 1, 1]):
+        assert half(logs([0.0, 0.0], [0.1, 0.1], [0.2, 0.2], days=days)) == pytest.approx(T2 * 0.1 / math.sqrt(3))
     two = logs([0.0, 0.0], [0.2, 0.2]).interval
     assert two.low == two.value == two.high == pytest.approx(math.exp(0.1))
 

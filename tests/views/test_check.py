@@ -11,7 +11,8 @@ from modelzoo.comparison.compare import FailOn, compare_interleaved, gate
 from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Block, Section
 from modelzoo.frozen import replace
-from modelzoo.records.run import Result
+from modelzoo.records.run import Result, ValidityEntry
+from modelzoo.setting import Setting
 from modelzoo.views.check import MOST_CHANGES, document
 
 ROUNDS = [1.0, 1.001, 0.999, 1.0]
@@ -65,3 +66,6 @@ def test_what_was_not_looked_at_is_not_claimed() -> None:
     requested = tuple(replace(each, setting=each.setting.replace(mode="compile")) for each in result.requested)
     (said,) = sentences([section(page(replace(result, requested=requested)), "Accuracy")])
     assert said == "Not checked: --validate judges the predictions of each side against its own fp32."
+    failed = (ValidityEntry("toy", 1, Setting(), exit_code=2, error="no memory"),)
+    said = sentences([section(page(replace(result, validity=failed)), "Accuracy")])
+    assert said == ["toy fp32, head: could not be judged: no memory"]

@@ -48,10 +48,7 @@ def widest(found: Table) -> int:
 
 
 def test_columns_follow_what_differs(approved: Callable[[str, str], None]) -> None:
-    """The tail if there are samples enough; what differs between models only; a row each where pairs differ.
-
-    Different batch sizes are compared by items per second; units that differ are items; an engine has output errors.
-    """
+    """The tail, what differs between models only, a row each where pairs differ, batch sizes, units, output errors."""
     samples = [0.001] * 96 + [0.0024] * 4
     tail = [make(samples, setting=Setting(name), round=number) for name in ("fp32", "bf16") for number in range(3)]
     batches = (("a", "fp32", 1), ("a", "bf16", 1), ("b", "fp32", 4), ("b", "bf16", 4))

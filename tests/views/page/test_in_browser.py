@@ -38,10 +38,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Four timed and judged workloads; profiles and rooflines; pictures; several results and their history; stages.
-
-    Then every other kind of result: a judgement alone, a search, many instances, requests.
-    """
+    """Timed and judged workloads, profiles, pictures, several results, and every other kind of result."""
     directory = tmp_path_factory.mktemp("pages")
     stored = [unpacked(path, directory) for path in STORED]
     names = {path.stem: path for path in stored}
@@ -115,10 +112,7 @@ def test_the_first_table_of_a_page_is_not_cut(browser: Browser, pages: list[Path
 
 
 def test_axe_finds_nothing_serious(browser: Browser, pages: list[Path]) -> None:
-    """Names, roles, contrast, order of headings …: one page in all views, another one's details, the others in one.
-
-    axe takes minutes for thousands of cells.
-    """
+    """One page in all views, the others in one, details of one: it takes minutes for thousands of cells."""
     for view in each_view(browser, [pages[1]]):
         assert serious(browser) == [], view
     for page in pages:
