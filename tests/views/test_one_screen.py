@@ -60,7 +60,7 @@ def process(name: str, setting: Setting, seconds: float, number: int) -> Run:
 
 
 def test_four_models_in_two_precisions_end_in_one_screen() -> None:
-    """The first ten lines say what is fastest, whether to believe it, and what spoiled it; what is VALID is said once."""
+    """The first ten lines say what is fastest, whether to believe it, and what spoiled it; VALID is said once."""
     said = ending(default_run())
     assert len(said) + AFTER <= 50
     assert max(map(len, said)) <= 100
