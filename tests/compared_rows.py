@@ -1,4 +1,4 @@
-"""Rows of comparisons, made up and from stored results."""
+"""Rows of comparisons, made up."""
 
 from __future__ import annotations
 
