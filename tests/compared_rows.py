@@ -1,18 +1,15 @@
-"""Rows of comparisons, made up and from stored results."""
+"""Rows of comparisons, made up."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 from fake_runs import result_of
 
 from modelzoo.comparison.model import Row, Side, StoredResult
-from modelzoo.comparison.pairing import settings_of
 from modelzoo.records.run import Result, Run
 from modelzoo.results.refusals import SideSetting
 from modelzoo.results.speed import Speed
-from modelzoo.results.store import read
 from modelzoo.stats import Basis, Interval, Outcome, Ratio, Spread, Verdict
 
 
@@ -41,9 +38,3 @@ def row_of(base: SideSetting, other: SideSetting, *, spread: float = 0.1, outcom
         other_value=other_value,
         speed=Speed(Ratio(interval, 0.001, spreads=(Spread(Basis.ASSUMED, 0.1),)), Verdict(outcome)),
     )
-
-
-def stored_row(path: Path) -> Row:
-    """The first two settings of a stored result, the second compared with the first."""
-    base, other, *_ = settings_of(Side("stored", (StoredResult(path.name, read(path)),)))
-    return row_of(base, other)

@@ -74,6 +74,9 @@ def main(blocks: Sequence[Block]) -> str:
 def test_every_snapshot_is_of_a_view() -> None:
     """A view that goes takes its snapshots with it."""
     expected = {f"{view}.txt" for view in VIEWS} | {f"{view}.html" for view in PAGES}
-    expected |= {"compare.txt", "compare-details.txt", "compare.md", "compare.html", "check.md", "plans"}
+    expected |= {"compare.txt", "compare-details.txt", "compare.md", "compare.html", "check.md", "plans", "said"}
     expected |= {"compare-throughput.txt", "compare-throughput.html"}
     assert {path.name for path in SNAPSHOTS.iterdir()} == expected
+    tests = (path.read_text(encoding="utf-8") for path in Path(__file__).parent.rglob("test_*.py"))
+    said = {name for text in tests for name in re.findall(r'approved\("said/([\w-]+\.txt)"', text)}
+    assert {path.name for path in (SNAPSHOTS / "said").iterdir()} == said

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from fake_runs import MACHINE, make, result_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from fake_runs import MACHINE, evidence, make, result_of
 from proven_results import BF16, FP32, session, session_of, sessions, side
 
 from modelzoo.comparison.compare import Comparison, Question, compare
 from modelzoo.comparison.estimate import STARTS
 from modelzoo.frozen import replace
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Latency, Result
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.results.refusals import Metric, Obstacle
@@ -18,38 +17,26 @@ from modelzoo.stats import Outcome
 from modelzoo.views.compare import notes
 from modelzoo.views.speed import reason
 
-LEVELS = st.floats(0.01, 1.0)
-
 
 def compared(base: list[Result], other: list[Result], question: Question | None = None) -> Comparison:
     """The comparison of these sessions."""
     return compare(side("old", *base), side("new", *other), question or Question())
 
 
-@given(LEVELS)
-@settings(max_examples=10, deadline=None)
-def test_a_result_compared_with_itself_is_never_faster_or_slower(level: float) -> None:
-    """Its ratio is 1, whatever the number of sessions."""
-    for base in ([session(level)], sessions(level)):
+def test_a_result_compared_with_itself_is_never_faster_or_slower() -> None:
+    """Its ratio is 1, whatever the number of sessions; that is noted."""
+    for base in ([session()], sessions(0.3)):
         found = compared(base, base)
         assert {row.outcome for row in found.rows} <= {Outcome.SAME, Outcome.AMBIGUOUS}
         assert found.mean.value == pytest.approx(1.0)
         assert any("belong to both baseline and candidate" in note for note in notes(found))
 
 
-@given(st.permutations(range(3)))
-@settings(max_examples=6, deadline=None)
-def test_the_order_of_the_files_changes_nothing(order: list[int]) -> None:
-    """Sessions are ordered by time."""
-    base, other = sessions(0.1), sessions(0.12, first_day=11)
-    assert compared([base[i] for i in order], other).rows == compared(base, other).rows
-
-
 def test_what_cannot_be_compared_has_values_but_no_ratio() -> None:
     """The other rows and the geometric mean do without it."""
     base = session_of([("toy", FP32, 0.1), ("toy", BF16, 0.2), ("other", FP32, 0.1)])
-    other = session_of([("toy", FP32, 0.05), ("toy", BF16, 0.1)], 2, inputs_digest="def")
-    broken = replace(other.runs[8].report, inputs_digest="other") if other.runs[8].report else None
+    other = session_of([("toy", FP32, 0.05), ("toy", BF16, 0.1)], 2)
+    broken = replace(other.runs[8].report, inputs_digest="other")
     other = replace(other, runs=tuple(replace(run, report=broken) if run.group else run for run in other.runs))
     found = compared([base], [other])
     assert [(row.workload, row.label, row.outcome) for row in found.rows] == [
@@ -57,22 +44,18 @@ def test_what_cannot_be_compared_has_values_but_no_ratio() -> None:
         ("toy", "bf16", Outcome.NOT_COMPARABLE),
         ("other", "fp32", Outcome.NOT_COMPARABLE),
     ]
-    assert [each.obstacle for each in found.rows[1].speed.refused] == [Obstacle.INPUTS]
-    assert found.rows[1].base_value is not None
-    assert found.rows[1].other_value is not None
-    assert [each.obstacle for each in found.rows[2].speed.refused] == [Obstacle.MISSING]
-    assert found.rows[2].other_value is None
+    assert [row.other_value is None for row in found.rows] == [False, False, True]
+    obstacles = [[each.obstacle for each in row.speed.refused] for row in found.rows]
+    assert obstacles == [[], [Obstacle.INPUTS], [Obstacle.MISSING]]
     assert found.mean.value == pytest.approx(2.0)
 
 
 def test_nothing_was_timed_under_an_emulator() -> None:
     """Allowing the emulator does not make times."""
-    machine = replace(MACHINE, emulator="qemu")
-    report = session(machine=machine).runs[0]
-    other = result_of(make(None, machine=machine, inputs_digest="def", evidence=report.report.observed.evidence))
+    emulated = {"machine": replace(MACHINE, emulator="qemu"), "evidence": evidence(ProofVerdict.FP32)}
+    other = result_of(make(None, inputs_digest="def", **emulated))
     (row,) = compared([session()], [other], Question(allowed=frozenset({Obstacle.EMULATOR}))).rows
     assert reason(row.speed) == "nothing was timed on new"
-    assert [each.obstacle for each in row.speed.refused] == [Obstacle.MISSING]
 
 
 def test_a_start_that_no_process_had_is_not_compared() -> None:
@@ -86,40 +69,23 @@ def test_a_start_that_no_process_had_is_not_compared() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("metric", "value", "ratio"),
-    [
-        (Metric.LATENCY, 0.1, 2.0),
-        (Metric.THROUGHPUT, 40.0, 2.0),
-        (Metric.COLD_START, 9.0, 1.0),
-        (Metric.MEMORY, 2**30, 4.0),
-    ],
-)
-def test_metrics(metric: Metric, value: float, ratio: float) -> None:
+def test_metrics() -> None:
     """A batch of 4 in 0.1 s, a first call of 9 s, 1 GiB; the other side is twice as fast in a quarter of the memory."""
-    found = compared([session(0.1)], [session(0.05, 2, peak_memory=2**28)], Question(metric=metric))
-    (row,) = found.rows
-    assert row.base_value.value == pytest.approx(value, rel=1e-3)
-    assert row.ratio.value == pytest.approx(ratio, rel=1e-3)
-    assert row.outcome is (Outcome.LESS if metric is Metric.MEMORY else row.outcome)
+    values = {
+        Metric.LATENCY: (0.1, 2),
+        Metric.THROUGHPUT: (40, 2),
+        Metric.COLD_START: (9, 1),
+        Metric.MEMORY: (2**30, 4),
+    }
+    for metric, (value, ratio) in values.items():
+        (row,) = compared([session(0.1)], [session(0.05, 2, peak_memory=2**28)], Question(metric=metric)).rows
+        assert (row.base_value.value, row.ratio.value) == pytest.approx((value, ratio), rel=1e-3)
+        assert row.outcome is (Outcome.LESS if metric is Metric.MEMORY else row.outcome)
 
 
-def test_verdicts_are_corrected_for_each_other() -> None:
-    """What is SLOWER alone need not be SLOWER among twenty."""
-    others = [(f"w{i}", FP32, 0.1) for i in range(19)]
-    alone = compared([session_of([("toy", FP32, 0.1)])], [session_of([("toy", FP32, 0.145)], 2)])
-    among = compared([session_of([("toy", FP32, 0.1), *others])], [session_of([("toy", FP32, 0.145), *others], 2)])
-    assert alone.rows[0].outcome is Outcome.SLOWER
-    assert among.rows[0].outcome is Outcome.AMBIGUOUS
-    assert among.rows[0].speed.verdict.table == 20
-
-
-@pytest.mark.parametrize(
-    ("stop_reason", "is_noted"),
-    [(None, True), (StopReason.INTERRUPTED, True), (StopReason.PRECISE, False), (StopReason.BUDGET, False)],
-)
-def test_a_session_that_has_not_ended_is_noted(stop_reason: StopReason | None, is_noted: bool) -> None:
+def test_a_session_that_has_not_ended_is_noted() -> None:
     """It holds what was stored before."""
-    other = replace(session(day=2), payload=Latency((Design("toy", 0.05, stop_reason=stop_reason),)))
-    said = notes(compared([session()], [other]))
-    assert ("new: stored before the call had ended: new/1.json." in said) == is_noted
+    for stop_reason in (None, *StopReason):
+        other = replace(session(day=2), payload=Latency((Design("toy", 0.05, stop_reason=stop_reason),)))
+        is_noted = "new: stored before the call had ended: new/1.json." in notes(compared([session()], [other]))
+        assert is_noted is (stop_reason in (None, StopReason.INTERRUPTED))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from stored_sides import session, side_setting
 
-from modelzoo.comparison.estimate import TOKENS, is_one_day, mean_ratio, ratio, worse_by_more
+from modelzoo.comparison.estimate import TOKENS, days, is_one_day, mean_ratio, ratio, worse_by_more
 from modelzoo.frozen import replace
 from modelzoo.results.refusals import Metric, Pair, SideSetting
 from modelzoo.stats import Basis, Doubt, LogRatio, Outcome, Ratio, verdicts
@@ -108,23 +109,16 @@ def test_under_the_assumption_a_factor_of_two_is_a_verdict_and_five_percent_are_
 
 
 def test_few_processes_are_not_trusted_alone() -> None:
-    """Three equal processes a side vary as is assumed, beside the sessions."""
+    """Three equal processes a side vary as is assumed, beside the sessions; nor are three sessions of one process."""
     found = compared(side([0.1] * 3), side([0.1] * 3, first_day=2))
     assert log(found).error == pytest.approx(math.sqrt(2 * (0.01 + 0.01 / 3)))
-    assert basis_text(found) == (
-        "sessions differ by 10 % (assumed), and fewer than 6 processes by 10 %, standard deviation"
-    )
+    few = "sessions differ by 10 % (assumed), and fewer than 6 processes by 10 %, standard deviation"
+    assert basis_text(found) == few
     enough = side([0.1] * 6), side([0.1] * 6, first_day=2)
     assert log(compared(*enough)).error == pytest.approx(math.sqrt(0.02))
-
-
-def test_three_sessions_of_one_process_are_few_processes() -> None:
-    """They would call any difference, because they happen to be alike; the noise floor keeps them from it."""
-    base, other = side([0.1], [0.1], [0.1]), side([0.104], [0.104], [0.104], first_day=4)
-    found = compared(base, other)
-    assert found.basis is Basis.SESSIONS
+    found = compared(side([0.1], [0.1], [0.1]), side([0.104], [0.104], [0.104], first_day=4))
+    assert (found.basis, outcome(found)) == (Basis.SESSIONS, Outcome.AMBIGUOUS)
     assert log(found).error == pytest.approx(math.sqrt(2 * 0.1**2 / 3))
-    assert outcome(found) is Outcome.AMBIGUOUS
 
 
 def test_sessions_of_one_day_have_a_ratio_of_their_own() -> None:
@@ -148,10 +142,8 @@ def test_sessions_of_one_day_have_a_ratio_of_their_own() -> None:
 
 def test_worse_by_more_than_a_limit_is_more_than_worse() -> None:
     """10 % slower is certainly worse by 3 %, 4 % slower is only certainly slower, and faster is not worse."""
-    base = levels(-0.005, 0, 0.005)
-    rows = [
-        compared(base, levels(*(log + more for log in (-0.005, 0, 0.005)), first_day=4)) for more in (0.1, 0.04, -0.1)
-    ]
+    base, by = levels(-0.005, 0, 0.005), (0.1, 0.04, -0.1)
+    rows = [compared(base, levels(more - 0.005, more, more + 0.005, first_day=4)) for more in by]
     assert [each.outcome for each in verdicts(rows)] == [Outcome.SLOWER, Outcome.SLOWER, Outcome.FASTER]
     assert worse_by_more(rows, 0.03) == [True, False, False]
     assert worse_by_more(rows, 0.5) == [False] * 3
@@ -192,3 +184,40 @@ def test_swapped_sides_have_the_inverse_ratio_and_the_opposite_verdict(
     found = outcome(there), outcome(back)
     if Outcome.SAME not in found and abs(there.p_value - 0.02) > 1e-6:
         assert found[1] is MIRRORED[found[0]]
+
+
+# Which sessions are of one day
+
+START = datetime(2026, 5, 1, 22, 0, tzinfo=timezone.utc)
+
+
+def at(*hours: float) -> list[str]:
+    """Sessions that begin so many hours after the first of May, 22:00 UTC."""
+    return [(START + timedelta(hours=each)).isoformat() for each in hours]
+
+
+@pytest.mark.parametrize(
+    ("hours", "expected"),
+    [
+        ((), ()),
+        ((0,), (0,)),
+        ((0, 1 / 6, 1 / 3), (0, 0, 0)),  # every ten minutes, across midnight
+        ((0, 2, 4), (0, 0, 0)),
+        ((0, 24, 48), (0, 1, 2)),
+        ((0, 12, 24), (0, 1, 2)),
+        ((0, 11.9, 12.1), (0, 0, 1)),
+        ((24, 0, 25), (1, 0, 1)),  # any order
+        ((5, 5, 5), (0, 0, 0)),
+    ],
+)
+def test_a_day_begins_half_a_day_after_the_one_before(hours: tuple[float, ...], expected: tuple[int, ...]) -> None:
+    """Whatever the calendar says: what slows down a machine does not end at midnight."""
+    assert days(at(*hours)) == expected
+
+
+def test_a_time_zone_is_taken_into_account_and_an_unknown_time_separates_nothing() -> None:
+    """Without a zone it is UTC, as the suite writes it; results of other tools may have no time."""
+    assert days(["2026-05-01T20:00:00", "2026-05-02T09:00:00+02:00"]) == (0, 0)
+    assert days(["2026-05-01T20:00:00", "2026-05-02T09:00:00"]) == (0, 1)
+    assert days(["yesterday", *at(0, 48)]) == (0, 0, 0)
+    assert days(["", ""]) == (0, 0)

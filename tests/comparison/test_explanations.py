@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from compared_rows import row_of, setting_of, stored_row
-from fake_runs import evidence, make
+from compared_rows import row_of, setting_of
+from fake_runs import changed, evidence, make
 from hypothesis import given
 from hypothesis import strategies as st
-from places import DATA
+from interleaved_sides import CLASSIFIER, SHAPES, audited, checked, use
 
-from modelzoo.comparison.explanations import EVERYTHING_ELSE, MOST_PARTS, Explanation, explanation
-from modelzoo.comparison.model import Row
+from modelzoo.comparison.compare import compare_interleaved
+from modelzoo.comparison.explanations import (
+    EVERYTHING_ELSE,
+    MOST_PARTS,
+    Explanation,
+    KernelChanges,
+    explanation,
+    kernel_changes,
+)
+from modelzoo.comparison.model import Row, StoredResult
 from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.frozen import replace
 from modelzoo.records.coverage import TimeShare
@@ -55,17 +63,13 @@ def changes(found: Explanation | None) -> dict[str, float]:
 def test_products_are_compared_by_what_they_compute() -> None:
     """Kernels with different names are one operation; the time around them is another."""
     base = audit("oneDNN jit:avx512_core", {CONV: 5.0, "aten::relu_": 1.0, PASS_EVENT: 0.5}, inside=4.0)
-    other = audit("im2col and openblas sgemm", {CONV: 8.5, "aten::relu_": 1.25, PASS_EVENT: 0.5}, inside=8.0)
+    other = audit("openblas sgemm", {CONV: 8.5, "aten::relu_": 1.25, PASS_EVENT: 0.5}, inside=8.0)
     found = explanation(row_with(base, other, Outcome.SLOWER), Metric.LATENCY)
-    assert changes(found) == {
-        "conv: kernels": 4.0,
-        "conv: reorders and set-up": -0.5,
-        "aten::relu_": 0.25,
-        EVERYTHING_ELSE: 0.0,
-    }
+    around = {"conv: reorders and set-up": -0.5, "aten::relu_": 0.25, EVERYTHING_ELSE: 0.0}
+    assert changes(found) == {"conv: kernels": 4.0, **around}
     assert found.parts[-1].base == pytest.approx(0.5), "what did not change is a part of everything else"
-    assert found.parts[0].base_kernels == ("oneDNN jit:avx512_core",)
-    assert found.parts[0].other_kernels == ("im2col and openblas sgemm",)
+    kernels = (found.parts[0].base_kernels, found.parts[0].other_kernels)
+    assert kernels == (("oneDNN jit:avx512_core",), ("openblas sgemm",))
     assert (found.source, found.base_timed, found.other_timed) == ("audited", 2.0, 1.0)
 
 
@@ -78,10 +82,7 @@ def test_operators_that_call_a_product_are_dispatch() -> None:
 
 def test_seconds_are_those_of_one_pass_and_of_all_audited_processes() -> None:
     """Two processes with 2 and 1 passes: the mean of three passes."""
-    first, second = (
-        audit("k", {"aten::add": 4.0}, iterations=2),
-        audit("k", {"aten::add": 5.0}, iterations=1),
-    )
+    first, second = (audit("k", {"aten::add": seconds}, iterations=n) for seconds, n in ((4.0, 2), (5.0, 1)))
     base = setting_of(make([2.0], evidence=first), make([2.0], evidence=None), make([8.0], evidence=second))
     other = setting_of(make([1.0], evidence=audit("k", {"aten::add": 1.0})))
     found = explanation(row_of(base, other), Metric.LATENCY)
@@ -145,12 +146,26 @@ def test_the_parts_add_up_to_the_difference(
     assert {part.name: part.base for part in opposite.parts} == {part.name: part.other for part in found.parts}
 
 
-def test_a_stored_result_is_explained() -> None:
-    """fp32 and bf16 of a real layer: all time is found, and the product's kernels are named."""
-    found = explanation(stored_row(DATA / "results" / "sessions.json"), Metric.LATENCY)
-    assert found.source == "audited"
-    assert found.base == pytest.approx((0.28506208 + 0.273489547) / 4)
-    product = next(part for part in found.parts if part.name == "linear: kernels")
-    assert product.base_kernels == ("mkl sgemm",)
-    assert all("bf16" in kernel for kernel in product.other_kernels)
-    assert abs(found.parts[-1].base) < 0.05 * found.base, "hardly anything is left over"
+def changed_kernels(base: Evidence | None, head: Evidence | None) -> KernelChanges | None:
+    """Those between two audits."""
+    result = checked({"toy": [1.0] * 2})
+    audits = (head if run.group else base for run in result.runs)
+    runs = [replace(run, report=changed(run.report, evidence=each)) for run, each in zip(result.runs, audits)]
+    found = compare_interleaved(StoredResult("check.json", replace(result, runs=tuple(runs))), ("base", "head"))
+    return kernel_changes(found.rows[0])
+
+
+def test_a_shape_that_one_side_does_not_compute_is_a_change() -> None:
+    """A product may have been fused into another one; the largest change of time comes first."""
+    found = changed_kernels(audited(use("a"), use("b", CLASSIFIER, seconds=3.0)), audited(use("c")))
+    assert [(each.shapes, each.other.kernels) for each in found.changes] == [
+        (CLASSIFIER, ()),
+        (SHAPES, ("c (fp32)",)),
+    ]
+
+
+def test_without_an_audit_of_both_sides_nothing_is_said() -> None:
+    """No kernels are not the same kernels."""
+    assert changed_kernels(audited(use("a")), None) is None
+    assert changed_kernels(audited(use("a")), audited()) is None
+    assert changed_kernels(audited(use("a")), audited(use("a"))) == KernelChanges("toy", "fp32", (), 1)

@@ -1,9 +1,11 @@
-"""Which rows fail, and the exit code."""
+"""Which rows fail, and the exit code: of stored results, and of two sides in the same rounds."""
 
 from __future__ import annotations
 
-import pytest
-from fake_runs import WEIGHTS, changed
+import math
+
+from fake_runs import WEIGHTS, changed, evidence, judgement
+from interleaved_sides import checked
 from proven_results import FP32, session, session_of, sessions, side
 
 from modelzoo.comparison.compare import (
@@ -14,10 +16,15 @@ from modelzoo.comparison.compare import (
     FailOn,
     Question,
     compare,
+    compare_interleaved,
     gate,
 )
+from modelzoo.comparison.model import StoredResult
 from modelzoo.frozen import replace
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
+from modelzoo.records.timing import StopReason
+from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.refusals import Obstacle
 from modelzoo.stats import Outcome
 
@@ -45,32 +52,25 @@ def test_the_bound_is_corrected_for_the_number_of_rows() -> None:
     assert gate(among, condition).exit_code == PASSED
 
 
-def test_ambiguous_rows_pass_unless_they_are_not_to() -> None:
-    """One session a side cannot tell 5 %."""
-    comparison = compared([session(0.1)], [session(0.105, 2)])
+def test_rows_without_a_verdict_pass_unless_they_are_not_to() -> None:
+    """One session a side cannot tell 5 %; a workload that is missing is not comparable."""
+    comparison = compared([session_of([("toy", FP32, 0.1), ("other", FP32, 0.1)])], [session(0.105, 2)])
     assert gate(comparison, [FailOn("slower", 0.03)]).exit_code == PASSED
-    found = gate(comparison, [FailOn("slower", 0.03), FailOn("ambiguous")])
-    assert found.exit_code == FAILED
-    assert found.failures == ((FailOn("ambiguous"),),)
+    conditions = FailOn("ambiguous"), FailOn("not-comparable")
+    found = gate(comparison, [FailOn("slower", 0.03), *conditions])
+    assert (found.exit_code, found.failures) == (FAILED, tuple((each,) for each in conditions))
 
 
-def test_rows_that_are_not_comparable_pass_unless_they_are_not_to() -> None:
-    """A workload that is missing is one of them."""
-    comparison = compared([session_of([("toy", FP32, 0.1), ("other", FP32, 0.1)])], [session(0.1, 2)])
-    assert gate(comparison, []).exit_code == PASSED
-    assert gate(comparison, [FailOn("not-comparable")]).failures == ((), (FailOn("not-comparable"),))
-
-
-@pytest.mark.parametrize("allowed", [(), (Obstacle.WEIGHTS,)])
-def test_what_makes_a_row_incomparable_can_be_named(allowed: tuple[Obstacle, ...]) -> None:
+def test_what_makes_a_row_incomparable_can_be_named() -> None:
     """Whether or not it was allowed."""
-    levels = [("toy", FP32, 0.1), ("other", FP32, 0.1)]
-    other = session_of(levels, 2)
-    odd = changed(other.runs[0].report, weights=replace(WEIGHTS, sha256="other")) if other.runs[0].report else None
-    other = replace(other, runs=tuple(run if run.group else replace(run, report=odd) for run in other.runs))
-    comparison = compared([session_of(levels)], [other], *allowed)
-    assert gate(comparison, [FailOn("weights")]).failures == ((FailOn("weights"),), ())
-    assert gate(comparison, [FailOn("inputs")]).exit_code == PASSED
+    base = session_of([("toy", FP32, 0.1), ("other", FP32, 0.1)])
+    odd = changed(base.runs[0].report, weights=replace(WEIGHTS, sha256="other"))
+    runs = tuple(run if run.group else replace(run, report=odd) for run in base.runs)
+    other = replace(base, created="2026-03-02T00:00:00+00:00", runs=runs)
+    for allowed in ((), (Obstacle.WEIGHTS,)):
+        comparison = compared([base], [other], *allowed)
+        assert gate(comparison, [FailOn("weights")]).failures == ((FailOn("weights"),), ())
+        assert gate(comparison, [FailOn("inputs")]).exit_code == PASSED
 
 
 def test_nothing_to_compare_is_neither_passed_nor_failed() -> None:
@@ -78,3 +78,58 @@ def test_nothing_to_compare_is_neither_passed_nor_failed() -> None:
     comparison = compared([session()], [session(day=2, inputs_digest=None)])
     assert gate(comparison, []).exit_code == NOTHING
     assert gate(comparison, [FailOn("not-comparable")]).exit_code == NOTHING
+
+
+ROUNDS = [0.999, 1.001, 1.0, 1.002, 0.998, 1.0, 1.001, 0.999]
+
+
+def of_rounds(result: Result, *allowed: Obstacle) -> Comparison:
+    """The comparison of its two sides."""
+    return compare_interleaved(StoredResult("check.json", result), ("base", "head"), allowed)
+
+
+def test_a_difference_that_does_not_matter_is_no_failure() -> None:
+    """Without a bound, ``slower`` is the verdict, and 0.5 % that are certain are SAME; a bound can be smaller."""
+    found = of_rounds(checked({"toy": [1.005 * each for each in ROUNDS]}))
+    assert found.rows[0].outcome is Outcome.SAME
+    assert [gate(found, [FailOn("slower", by)]).exit_code for by in (0.0, 0.001)] == [0, 1]
+
+
+def test_each_look_at_the_data_spends_its_share_of_the_error() -> None:
+    """What one look at the end would call slower is not, if that look had little left to spend."""
+    rounds = [math.exp(0.03 * (1 + 0.8 * sign)) for sign in (1, -1) * 4]  # p = 0.013
+    once = of_rounds(checked({"toy": rounds}))
+    planned = of_rounds(checked({"toy": rounds}, looks=(8, 12, 16, 64), stop=StopReason.PRECISE))
+    seen = [row.speed.found.seen for found in (once, planned) for row in found.rows if row.speed.found is not None]
+    assert [[round(look.share, 3) for look in each] for each in seen] == [[1.0], [0.195]]
+    assert [gate(each, [FailOn("slower", 0.0)]).exit_code for each in (once, planned)] == [1, 0]
+
+
+def test_nothing_fails_before_the_first_planned_look() -> None:
+    """Whoever interrupts a call because of what it shows decides nothing by that."""
+    interrupted = checked({"toy": [2.0] * 4}, looks=(8,), stop=StopReason.INTERRUPTED)
+    found = of_rounds(interrupted)
+    assert found.rows[0].outcome is Outcome.AMBIGUOUS
+    assert gate(found, [FailOn("slower", 0.0)]).exit_code == 0
+
+
+def test_what_is_allowed_is_compared() -> None:
+    """Without ``--allow``, the row has no ratio; with it, it has that of the rounds, and a verdict."""
+    for obstacle, changes in (
+        (Obstacle.WEIGHTS, {"weights": replace(WEIGHTS, sha256="other")}),
+        (Obstacle.UNPROVEN, {"evidence": evidence(ProofVerdict.UNKNOWN)}),
+    ):
+        result = checked({"toy": ROUNDS}, head=changes)
+        (row,) = of_rounds(result).rows
+        assert (row.outcome, {each.obstacle for each in row.speed.refused}) == (Outcome.NOT_COMPARABLE, {obstacle})
+        (row,) = of_rounds(result, obstacle).rows
+        assert (row.outcome, {each.obstacle for each in row.speed.allowed}) == (Outcome.SAME, {obstacle})
+        assert row.speed.refused == ()
+
+
+def test_a_side_whose_predictions_are_not_valid_fails() -> None:
+    """``invalid`` is one of the conditions that fail a check by default."""
+    wrong = replace(judgement(ValidityVerdict.NOT_VALID), workload="toy", group=1)
+    found = of_rounds(replace(checked({"toy": ROUNDS}), validity=(wrong,)))
+    assert [each.obstacle for each in found.rows[0].speed.refused] == [Obstacle.INVALID]
+    assert any(gate(found, [FailOn("invalid")]).failures)

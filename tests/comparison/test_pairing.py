@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from fake_runs import MACHINE, WEIGHTS, make, result_of
 from load_results import load
@@ -11,7 +9,7 @@ from load_results import result as load_result
 from proven_results import BF16, FP32, session, session_of, side
 
 from modelzoo.comparison.model import StoredResult
-from modelzoo.comparison.pairing import Pairing, make_side, pairs, parse_pairing, settings_of, words
+from modelzoo.comparison.pairing import Pairing, make_side, pairs, parse_pairing, settings_of
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
@@ -64,11 +62,6 @@ def test_equal_settings_are_paired_and_what_is_named(
     assert shown(pairs(measured(*base), measured(*other), chosen)) == expected
 
 
-def test_workloads_are_not_mixed() -> None:
-    """Equal settings of other workloads are no pair."""
-    assert shown(pairs(measured(FP32), measured(FP32, workload="other"))) == [("fp32", None), (None, "fp32")]
-
-
 @pytest.mark.parametrize(
     ("base", "other", "is_equal"),
     [
@@ -76,6 +69,8 @@ def test_workloads_are_not_mixed() -> None:
         (Setting(input="/home/a/cat.jpg"), Setting(input="~/cat.jpg"), True),
         (Setting(options={"vocabulary": "/a/words.txt"}), Setting(options={"vocabulary": "/b/words.txt"}), True),
         (Setting(threads=None), Setting(threads=None), True),
+        # The file of an interpreter is always called python.
+        (Setting(options={"tool": "~/envs/a/bin/python"}), Setting(options={"tool": "~/envs/b/bin/python"}), False),
         (Setting(options={"size": 1}), Setting(options={"size": 1, "new": 2}), True),
         (Setting(weights="/a/v1.pth"), Setting(weights="/a/v2.pth"), False),
         (Setting(weights="auto"), Setting(weights="random"), False),
@@ -97,23 +92,14 @@ def test_an_option_that_one_side_varies_counts_although_the_other_does_not_know_
     assert len(pairs(measured(Setting()), measured(*varied))) == 3
 
 
-def test_an_interpreter_is_named_by_its_environment() -> None:
-    """Its file is always called python."""
-    assert words(Setting(options={"tool": "~/envs/torch-2.9.1/bin/python"}))["tool"] == "torch-2.9.1"
-
-
-@pytest.mark.parametrize(
-    ("text", "before", "after"),
-    [
-        ("precision=fp32:precision=bf16", {"precision": "fp32"}, {"precision": "bf16"}),
+def test_pairings_are_parsed() -> None:
+    """The notation of ``--setting`` on both sides of a colon; a colon in a value is a part of it."""
+    for text, before, after in (
         ("device=cuda:0:device=cuda:1", {"device": "cuda:0"}, {"device": "cuda:1"}),
         ("mode=eager threads=2 : mode=compile", {"mode": "eager", "threads": "2"}, {"mode": "compile"}),
         ("weights='a b':weights=c", {"weights": "a b"}, {"weights": "c"}),
-    ],
-)
-def test_pairings_are_parsed(text: str, before: dict[str, str], after: dict[str, str]) -> None:
-    """The notation of ``--setting`` on both sides of a colon; a colon in a value is a part of it."""
-    assert parse_pairing(text) == Pairing(before, after)
+    ):
+        assert parse_pairing(text) == Pairing(before, after)
 
 
 @pytest.mark.parametrize("text", ["", "fp32:bf16", "precision=fp32", "a=1:b=2:c=3", "a=1 a=2:b=3", "a=1:b='", "a=:b=1"])
@@ -152,39 +138,35 @@ def test_results_that_do_not_belong_together_are_refused(results: list[Result], 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("changes", "obstacle"),
-    [
+def test_sessions_with_other_inputs_or_weights_can_be_allowed() -> None:
+    """As between two sides; nothing else then differs unnoticed."""
+    for changes, obstacle in (
         ({"inputs_digest": "other"}, Obstacle.INPUTS),
         ({"weights": replace(WEIGHTS, sha256="other")}, Obstacle.WEIGHTS),
-    ],
-)
-def test_sessions_with_other_inputs_or_weights_can_be_allowed(changes: dict[str, Any], obstacle: Obstacle) -> None:
-    """As between two sides; nothing else then differs unnoticed."""
-    results = [StoredResult(str(day), session(day=day, **(changes if day > 1 else {}))) for day in (1, 2)]
-    assert len(make_side("a", results, {obstacle}).results) == 2
-    with pytest.raises(InputError, match="different software, weights or inputs"):
-        make_side("a", results, set(Obstacle) - {obstacle})
+    ):
+        results = [StoredResult("1", session()), StoredResult("2", session(day=2, **changes))]
+        assert len(make_side("a", results, {obstacle}).results) == 2
+        with pytest.raises(InputError, match="different software, weights or inputs"):
+            make_side("a", results, set(Obstacle) - {obstacle})
 
 
 def test_settings_are_found_in_all_sessions_whatever_their_order() -> None:
-    """The second session asked for bf16 first."""
+    """The second session asked for bf16 first; equal settings, as of a comparison with itself, have two groups."""
     found = settings_of(side("a", session_of(TWO), session_of(TWO[::-1], 2)))
     assert [(each.label, each.groups) for each in found] == [("fp32", (0, 1)), ("bf16", (1, 0))]
     assert all(run.requested == each.requested for each in found for runs in each.sessions for run in runs)
-
-
-def test_equal_settings_are_told_apart_by_their_order() -> None:
-    """A comparison of a setting with itself has two groups."""
     found = settings_of(side("a", session_of([TWO[0], TWO[0]]), session_of([TWO[0], TWO[0]], 2)))
     assert [(each.label, each.groups) for each in found] == [("fp32", (0, 0)), ("fp32 #2", (1, 1))]
 
 
 def test_a_setting_that_a_session_did_not_run_has_fewer_sessions() -> None:
-    """The second session was interrupted before bf16 began."""
+    """The second session was interrupted before bf16 began; failed runs belong to their session."""
     whole, partial = session_of(TWO), session_of(TWO, 2)
     partial = replace(partial, runs=tuple(run for run in partial.runs if run.group == 0))
     assert [len(each.sessions) for each in settings_of(side("a", whole, partial))] == [2, 1]
+    failed = replace(result_of(make(None, error="died")), created="2026-03-02T00:00:00+00:00")
+    (found,) = settings_of(side("a", session(), failed))
+    assert [len(runs) for runs in found.sessions] == [8, 1]
 
 
 def test_the_latest_judgement_counts() -> None:
@@ -194,10 +176,3 @@ def test_the_latest_judgement_counts() -> None:
     ]
     (found,) = settings_of(side("a", *results, session(day=3)))
     assert found.validity.exit_code == 0
-
-
-def test_failed_runs_belong_to_their_session() -> None:
-    """A session in which all processes failed is no reason to refuse the side."""
-    failed = replace(result_of(make(None, error="died")), created="2026-03-02T00:00:00+00:00")
-    (found,) = settings_of(side("a", session(), failed))
-    assert [len(runs) for runs in found.sessions] == [8, 1]

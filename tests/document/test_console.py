@@ -1,12 +1,14 @@
-"""The door to the terminal: a string is one line of text, whoever wrote it."""
+"""The doors to the terminal and to spreadsheets: a string is text, whoever wrote it."""
 
 from __future__ import annotations
 
+import csv
 import io
 
 import pytest
 
 from modelzoo.document.console import PlainConsole
+from modelzoo.document.delimited import csv_lines
 
 
 @pytest.mark.parametrize(
@@ -25,9 +27,15 @@ def test_a_string_is_one_line_of_text(text: str, shown: str) -> None:
     assert out.getvalue() == f"{shown}\n"
 
 
-def test_a_style_is_given_beside_the_text() -> None:
-    """An error is red, whatever it says."""
-    out = io.StringIO()
-    console = PlainConsole(file=out, force_terminal=True, width=80, color_system="standard")
-    console.print("no [green]data", style="bold red")
-    assert out.getvalue() == "\x1b[1;31mno [green]data\x1b[0m\n"
+FORMULAS = ("=1+1", "+a", "-a", "@SUM(A1)", " =1", "＝1+1")
+
+
+def test_a_row_is_one_line_and_no_cell_a_formula() -> None:
+    """A formula begins with an apostrophe; numbers, commas and quotes come back as they were."""
+    found = csv_lines([("a,b", 'x"y'), ("-1.5", "b\n\x1b[31mc"), FORMULAS])
+    assert found.count("\n") == 3
+    assert list(csv.reader(io.StringIO(found))) == [
+        ["a,b", 'x"y'],
+        ["-1.5", r"b\n\x1b[31mc"],
+        [f"'{each}" for each in FORMULAS],
+    ]

@@ -27,27 +27,9 @@ HOSTILE = "[red]x[/] \x1b[31m|<b>\u202e"
 SHOWN = r"[red]x[/] \x1b[31m|<b>\u202e"
 
 
-def test_sentences_are_wrapped_behind_what_they_begin_with() -> None:
-    """Their further lines are indented; line breaks of their own are kept, and a long word is not broken."""
-    found = printed(
-        [
-            Lines((Line(("word " * 30), mark="[1]"),)),
-            named([("toy", "word " * 30)]),
-            named([("toy", "word " * 30)], title="Found"),
-            Notices((Notice(Severity.NOTE, "note", "", ("word " * 30), ("do " * 40)),)),
-            lines("a\nb", "x" * 120),
-        ]
-    ).splitlines()
-    assert max(len(line) for line in found if "x" not in line) <= WIDTH
-    assert [line for line in found if line.startswith("    word")]
-    assert [line for line in found if line.startswith("     word")]
-    assert [line for line in found if line.startswith("      word")]
-    assert [line for line in found if line.startswith("        do")]
-    assert found[-3:] == ["a", "b", "x" * 120]
-
-
-def test_a_long_name_is_wrapped_with_its_sentence() -> None:
-    """A list of settings, say."""
+def test_line_breaks_are_kept_and_a_long_word_is_not_broken() -> None:
+    """A long name is wrapped with its sentence; ``tests/snapshots`` has the other ways to wrap."""
+    assert printed([lines("a\nb", "x" * 120)]).splitlines() == ["a", "b", "x" * 120]
     shown = printed([named([(", ".join(["a setting"] * 20), "why they are out")], title="Out")]).splitlines()
     assert max(map(len, shown)) <= WIDTH
     assert "why they are out" in shown[-1]
@@ -71,18 +53,6 @@ def test_columns_are_left_out_in_their_order_until_the_table_fits() -> None:
         assert "".join(column.title for column in fitting(found, width)) == expected
 
 
-def test_columns_are_left_out_only_if_there_is_no_room() -> None:
-    """Unless the table is to be brief: then it is no wider than sentences. A column takes its meaning with it."""
-    columns = (
-        Column("first", ("x" * 80,)),
-        Column("second", ("y" * 40,), order=0, meaning="second: whatever"),
-    )
-    for width, is_brief, is_shown in ((130, False, True), (100, False, False), (130, True, False)):
-        found = printed([Table("", columns, is_brief=is_brief)], width=width)
-        assert ("y" * 40 in found) == is_shown
-        assert ("second: whatever" in found) == is_shown
-
-
 @pytest.mark.parametrize("width", [100, 60, 40, 20])
 def test_no_character_is_lost(width: int) -> None:
     """A word that is too long is continued; numbers are divided only if there is no other way."""
@@ -90,12 +60,6 @@ def test_no_character_is_lost(width: int) -> None:
     found = printed([table], width=width)
     assert (found.count("x"), found.count("9")) == (50, 24)
     assert ("9" * 8 in found) == (width >= 40)
-
-
-def test_cells_keep_their_line_breaks() -> None:
-    """A list in a cell is a list."""
-    columns = (Column("a", ("one\ntwo", "three")), Column("b", ("1", "2"), is_number=True))
-    assert printed([Table("", columns)]) == "a      b\n────────\none    1\ntwo\nthree  2\n"
 
 
 def test_a_pipe_gets_plain_columns() -> None:

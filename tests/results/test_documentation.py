@@ -52,9 +52,7 @@ def test_the_jq_example_prints_one_line_per_run(tmp_path: Path) -> None:
     printed = subprocess.run(["sh", "-c", block("sh")], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     rows = [line.split("\t") for line in printed.splitlines()]
     runs = json.loads(STORED.read_text())["runs"]
-    assert len(rows) == len(runs)
-    for row, run in zip(rows, runs):
-        samples = sorted(run["report"]["timing"]["series"][0]["values"])
+    for row, run in zip(rows, runs, strict=True):
+        samples, verdict = sorted(run["report"]["timing"]["series"][0]["values"]), run["report"]["observed"]["evidence"]
         assert row[:3] == ["mlp", str(run["group"]), str(run["round"])]
-        assert float(row[3]) == samples[len(samples) // 2]
-        assert row[4] == run["report"]["observed"]["evidence"]["verdict"]
+        assert (float(row[3]), row[4]) == (samples[len(samples) // 2], verdict["verdict"])

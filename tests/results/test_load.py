@@ -68,21 +68,15 @@ def test_requests_that_wait_together_show_less() -> None:
     together[:60] = [0.06] * 60
     assert reasons(run(*together), BOUND, is_search=True) == ()
     (reason,) = reasons(run(*together), BOUND)
-    assert reason.flaw is Flaw.TOO_FEW
-    assert reason.over == 60
-    assert reason.dependence is not None
+    assert (reason.flaw, reason.over, reason.dependence is None) == (Flaw.TOO_FEW, 60, False)
     assert reason.needed > 100_000
 
 
 def test_too_few_requests_say_how_many_more_it_takes() -> None:
-    """Unless the percentile is too close to the bound."""
+    """Unless the percentile is too close to the bound. Rejections count as over it; they may end a run early."""
     assert reasons(run(*[0.01] * 60), BOUND) == (InvalidReason(Flaw.TOO_FEW, needed=459),)
     (reason,) = reasons(run(*([0.01] * 990 + [0.06] * 10)), BOUND)
     assert (reason.over, reason.needed) == (10, None)
-
-
-def test_rejections_may_end_a_run_early() -> None:
-    """They count as over the bound, and are named."""
     ended = run(*[0.01] * 90, *[0.06] * 2, rejected=8, requests=1001, given_up=True)
     assert reasons(ended, BOUND)[1] == InvalidReason(Flaw.BOUND, over=10)
 
@@ -100,26 +94,19 @@ def test_rejections_lateness_and_deaths_make_a_run_invalid() -> None:
 
 
 def test_slow_batches_allow_more_lateness() -> None:
-    """A millisecond, or 5 % of a batch."""
-    assert lateness([0.0], 0.01).limit == 1e-3
-    assert lateness([0.0], 1.0).limit == 0.05
+    """A millisecond, or 5 % of a batch. One request in a hundred may be late, and a single one of fewer."""
+    assert [lateness([0.0], batch).limit for batch in (0.01, 1.0)] == [1e-3, 0.05]
     assert lateness([], 0.01).p99 == 0.0
+    for late, of in ((1, 20), (1, 100), (1, 199), (2, 200)):
+        assert lateness([*[0.0] * (of - late), *[1.0] * late], 0.01).p99 == 0.0
+        assert lateness([*[0.0] * (of - late - 1), *[1.0] * (late + 1)], 0.01).p99 == 1.0
 
 
-@pytest.mark.parametrize(("late", "of"), [(1, 20), (1, 100), (1, 199), (2, 200)])
-def test_one_request_in_a_hundred_may_be_late(late: int, of: int) -> None:
-    """And a single one of fewer."""
-    assert lateness([*[0.0] * (of - late), *[1.0] * late], 0.01).p99 == 0.0
-    assert lateness([*[0.0] * (of - late - 1), *[1.0] * (late + 1)], 0.01).p99 == 1.0
-
-
-@pytest.mark.parametrize(
-    ("count", "over", "expected"), [(50, 50, True), (50, 31, True), (50, 22, False), (3, 3, False)]
-)
-def test_requests_may_be_too_slow_without_waiting(count: int, over: int, expected: bool) -> None:
+def test_requests_may_be_too_slow_without_waiting() -> None:
     """An instance that is busy for 40 % of the time makes at most 40 % of the requests wait, but for chance."""
-    found = run(*[0.01] * (count - over), *[0.2] * over)
-    assert results.is_slow_alone(found, BOUND) is expected
+    for count, over, expected in ((50, 50, True), (50, 31, True), (50, 22, False), (3, 3, False)):
+        found = run(*[0.01] * (count - over), *[0.2] * over)
+        assert results.is_slow_alone(found, BOUND) is expected, (count, over)
 
 
 def test_an_offline_answer_is_a_rate_and_a_stream_has_a_latency() -> None:

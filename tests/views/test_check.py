@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from fake_runs import changed, judgement
 from interleaved_sides import audited, checked, use
 from printed import headings, sentences
 
@@ -13,7 +12,6 @@ from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Block, Section
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
-from modelzoo.records.validity import ValidityVerdict
 from modelzoo.setting import Setting
 from modelzoo.views.check import MOST_CHANGES, document
 
@@ -36,9 +34,7 @@ def test_the_shapes_whose_time_changed_most_are_listed_unless_all_are_wanted() -
     """The number of the others is said."""
     shapes = [((1, number), (number, 8)) for number in range(2, MOST_CHANGES + 5)]
     audits = [audited(*(use(kernel, each) for each in shapes)) for kernel in ("a", "b")]
-    result = checked({"toy": ROUNDS})
-    runs = [replace(run, report=changed(run.report, evidence=audits[run.group])) for run in result.runs if run.report]
-    result = replace(result, runs=tuple(runs))
+    result = checked({"toy": ROUNDS}, **{name: {"evidence": each} for name, each in zip(("base", "head"), audits)})
     for details, listed in ((False, MOST_CHANGES), (True, len(shapes))):
         said, table = section(page(result, details=details), "Kernels of toy fp32").blocks
         assert len(table.rows) == listed
@@ -58,25 +54,18 @@ def test_the_power_of_a_check_is_said() -> None:
 
 def test_what_was_not_looked_at_is_not_claimed() -> None:
     """No audit is not the same kernels, and no judgement is not valid."""
-    blocks = page(checked({"toy": ROUNDS}))
+    result = checked({"toy": ROUNDS})
+    blocks = page(result)
     assert "Kernels of toy fp32" not in headings(blocks)
     (said,) = sentences([section(blocks, "Accuracy")])
     assert said.startswith("Not checked: fp32 in eager mode is what other settings are judged against.")
     assert sentences([section(blocks, "What differs")]) == ["Nothing that is recorded."]
-    result = checked({"toy": ROUNDS})
     failed = tuple(replace(run, report=None, error="it crashed") if run.group else run for run in result.runs)
     (said,) = sentences([section(page(replace(result, runs=failed)), "What differs")])
     assert said == "Not known: no workload ran on both sides."
     requested = tuple(replace(each, setting=each.setting.replace(mode="compile")) for each in result.requested)
     (said,) = sentences([section(page(replace(result, requested=requested)), "Accuracy")])
     assert said == "Not checked: --validate judges the predictions of each side against its own fp32."
-
-
-def test_a_judgement_that_failed_gives_its_error() -> None:
-    """Beside the other side's."""
-    failed = ValidityEntry("toy", 1, Setting(), exit_code=2, error="no memory")
-    valid = replace(judgement(ValidityVerdict.VALID), workload="toy", group=0)
-    result = replace(checked({"toy": ROUNDS}), validity=(valid, failed))
-    base, head = sentences([section(page(result), "Accuracy")])
-    assert base.startswith("toy fp32, base: VALID: F1 88.00 in fp32, 87.00 in bf16=autocast; ")
-    assert head == "toy fp32, head: could not be judged: no memory"
+    failed = (ValidityEntry("toy", 1, Setting(), exit_code=2, error="no memory"),)
+    said = sentences([section(page(replace(result, validity=failed)), "Accuracy")])
+    assert said == ["toy fp32, head: could not be judged: no memory"]

@@ -1,18 +1,23 @@
-"""What settings share, and how they are told apart."""
+"""What settings share, how they are told apart, and the conditions that may distort them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from example_machine import LIBRARIES, machine_with
-from fake_runs import WEIGHTS, make, result_of, shown
+from fake_runs import WEIGHTS, make, shown, warning
 
 from modelzoo.frozen import replace
 from modelzoo.records.workload import Verification, WeightsKind
-from modelzoo.results import summary
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.views import differences
+from modelzoo.views.differences import conditions
+from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
-STEADY = [0.05, 0.0501, 0.0502, 0.0503]
+STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 5
+XEON = machine_with(cpu="Intel(R) Xeon(R) Platinum 8581C CPU @ 2.30GHz")
+GUEST = machine_with(hypervisor="KVM", cloud="AWS", instance_type="c8g.2xlarge", cores=4)
 
 
 def settings(*requested: Setting) -> list[SummaryRow]:
@@ -20,114 +25,93 @@ def settings(*requested: Setting) -> list[SummaryRow]:
     return shown(*(make(STEADY, setting=each) for each in requested))
 
 
-def test_every_field_that_differs_has_a_column() -> None:
-    """Only those, by the names that ``--vary`` takes."""
-    rows = settings(Setting(), Setting(mode="compile", channels_last=True), Setting(malloc="tcmalloc", threads=2))
-    assert differences.varied(rows) == ["mode", "threads", "channels-last", "malloc"]
-    assert differences.short_names(rows) == [
-        "eager threads=1 channels-last=off malloc=default",
-        "compile threads=1 channels-last=on malloc=default",
-        "eager threads=2 channels-last=off malloc=tcmalloc",
-    ]
-
-
-def test_the_precision_of_bf16_names_its_method_only_if_there_are_several() -> None:
-    """Otherwise all rows share the method."""
-    rows = settings(Setting(), Setting("bf16"))
-    assert differences.short_names(rows) == ["fp32", "bf16"]
-    assert "bf16 by autocast" in differences.shared(rows)
-    rows = settings(Setting("bf16", bf16_method="cast"), Setting("bf16"))
-    assert differences.short_names(rows) == ["bf16=cast", "bf16=autocast"]
-    assert not any("by" in words for words in differences.shared(rows))
-
-
-def test_equal_settings_are_numbered() -> None:
-    """A compared with A."""
-    requested = result_of(make(STEADY)).requested * 2
-    rows = summary.rows(result_of(*(make(STEADY, group=group) for group in (0, 1)), requested=requested))
-    assert differences.varied(rows) == [differences.NUMBER]
-    assert differences.short_names(rows) == ["#1", "#2"]
-
-
-def test_what_all_rows_share_is_said_once() -> None:
-    """Batch, threads and weights always; what is not at its default; the number of processes."""
-    rows = settings(Setting(mode="compile", batch=2), Setting(mode="compile", batch=2, threads=3))
-    expected = ["toy", "fp32", "batch 2", "random weights", "mode=compile", "1 process per setting"]
-    assert differences.shared(rows) == expected
-    rows = shown(*(make(STEADY, round=i) for i in range(3)), make(STEADY, workload="other", group=1))
-    expected = ["fp32", "batch 4", "1 thread", "random weights", "1 to 3 processes per setting"]
-    assert differences.shared(rows) == expected
-
-
-def test_weights_that_were_not_shown_to_be_the_published_ones_are_called_so() -> None:
-    """On the line that every table has; a result that does not say it has no word for it."""
-    words = {
-        Verification.FULL: "",
-        None: "",
-        Verification.PARTIAL: "partly verified ",
-        Verification.NONE: "unverified ",
+def named() -> dict[str, list[SummaryRow]]:
+    """Rows by what decides their names, what they share, or their machine."""
+    compiled, pythons = Setting(mode="compile", batch=2), ("~/envs/torch-2.9.1/bin/python", "~/.venv/bin/python", None)
+    options = [Setting(options={"depth": depth}) for depth in (3, 4)]
+    torch = {"versions": {"torch": "2.10.0"}}
+    jittor = make(STEADY, setting=Setting(engine="jittor"), engine="jittor", versions={"jittor": "1.3.11"})
+    trained = {
+        f"weights, {each}": shown(
+            make(STEADY, weights=replace(WEIGHTS, kind=WeightsKind.PRETRAINED, verification=each))
+        )
+        for each in (*Verification, None)
     }
-    for verification, word in words.items():
-        trained = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, verification=verification)
-        assert f"{word}pretrained weights" in differences.shared(shown(make(STEADY, weights=trained)))
+    return {
+        "every field": settings(Setting(), compiled.replace(channels_last=True), Setting(malloc="tcmalloc", threads=2)),
+        "a setting that failed at once": shown(make(STEADY), make(None, setting=Setting("bf16"), error="died")),
+        "two methods": settings(Setting("bf16", bf16_method="cast"), Setting("bf16")),
+        "what is not at its default": settings(compiled, compiled.replace(threads=3)),
+        "several processes": shown(*(make(STEADY, round=i) for i in range(3)), make(STEADY, workload="other")),
+        "options": settings(*options),
+        "an option": settings(options[0]),
+        "options of workloads": shown(*(make(STEADY, setting=s, workload=w) for s, w in zip(options, "ab"))),
+        "inputs": settings(*(Setting(input=f"/home/me/{name}.jpg") for name in "ab")),
+        "interpreters": settings(*(Setting(python=each) for each in pythons)),
+        "images": settings(*(Setting(image=f"zoo:torch2_{backend}") for backend in ("acl", "openblas"))),
+        **trained,
+        "two versions": shown(
+            *(make(STEADY, machine=XEON, workload=v, versions={"torch": v}) for v in ("2.9", "2.10"))
+        ),
+        "two machines": shown(
+            make(STEADY, machine=machine_with(cores=4)), make(STEADY, machine=XEON, workload="other")
+        ),
+        "two engines": shown(make(STEADY, **torch), jittor),
+        "an instance": shown(make(STEADY, machine=GUEST, libraries=LIBRARIES, **torch)),
+        "a cloud": shown(make(STEADY, machine=replace(GUEST, cloud="Azure", instance_type=None))),
+    }
 
 
-def test_an_option_is_compared_within_its_workload() -> None:
-    """Each workload has options of its own, so what differs from one to the other is no difference."""
-    one = make(STEADY, setting=Setting(options={"depth": 3}))
-    other = make(STEADY, setting=Setting(options={"depth": 8}), workload="other", group=1)
-    assert differences.varied(shown(one, other)) == []
-    rows = settings(Setting(options={"depth": 3}), Setting(options={"depth": 4}))
-    assert differences.short_names(rows) == ["depth=3", "depth=4"]
-    assert "depth=3" in differences.shared(settings(Setting(options={"depth": 3})))
+def test_settings_are_told_apart_by_what_differs(approved: Callable[[str, str], None]) -> None:
+    """What all share is said once; paths, which are private and long, by their names; a machine if it is one."""
+    said = []
+    for name, rows in named().items():
+        said += [f"{name}: {' | '.join(differences.full_names(rows))}", f"    {', '.join(differences.shared(rows))}"]
+        said += [f"    on {differences.machine(rows) or 'several machines'}"]
+    approved("said/settings.txt", "".join(f"{each}\n" for each in said))
 
 
-def test_a_value_that_was_never_decided_is_no_difference() -> None:
-    """A setting that failed at once has no batch size."""
-    rows = shown(make(STEADY), make(None, setting=Setting("bf16"), group=1, error="died"))
-    assert differences.varied(rows) == ["precision"]
+def with_warnings(*warnings: tuple[WarningMessage, ...]) -> list[SummaryRow]:
+    """One workload ``a`` and one ``b``, each in fp32 and bf16, with these warnings in turn."""
+    places = [("a", Setting()), ("a", Setting("bf16")), ("b", Setting()), ("b", Setting("bf16"))]
+    runs = [
+        make(STEADY, workload=workload, setting=setting, group=group, round=number, warnings=found)
+        for group, ((workload, setting), found) in enumerate(zip(places, warnings))
+        for number in (0, 1)
+    ]
+    return shown(*runs)
 
 
-def test_paths_are_shown_by_their_names() -> None:
-    """Directories are private, and long."""
-    rows = settings(Setting(input="/home/me/a.jpg"), Setting(input="/home/me/b.jpg"))
-    assert differences.short_names(rows) == ["input=a.jpg", "input=b.jpg"]
+def distorted() -> dict[str, list[SummaryRow]]:
+    """Rows by what is said of their conditions."""
+    load, note = warning("OTHER_LOAD"), warning("OUTLIERS")
+    codes = ("OUTLIERS", "LATER", "OTHER_LOAD", "FP32_NOT_FP32")
+    busy = [warning_for(WarningCode.OTHER_LOAD, cores=cores) for cores in (0.96, 0.171, 0.2, 0.12)]
+    odd = warning_for(WarningCode.ODD_PROCESS, number=3, count=8, percent=108.0, direction="slower")
+    far = [warning_for(WarningCode.OUTLIERS, count=count, total=20) for count in (9, 12)]
+    waits = [warning_for(WarningCode.WAIT_POLICY, value=value) for value in ("ACTIVE", "PASSIVE")]
+    unknown = [[WarningMessage(code, text, "a hint", {"x": 1.0}) for text in ("this", "that")] for code in codes[1:3]]
+    runs = [make(STEADY, setting=Setting(threads=1 + n), warnings=(load,) * (n < 5)) for n in range(8)]
+    return {
+        "some rows": with_warnings((load, note), (load,), (load,), ()),
+        "all rows": with_warnings(*[(load,)] * 4),
+        "many settings": shown(*runs),
+        "the most harmful comes first": with_warnings(*((warning(code, code),) for code in codes)),
+        "the larger disturbance comes first": with_warnings(*[(busy[-1], odd)] * 4),
+        "numbers become a range": with_warnings(*((each,) for each in busy[:3])),
+        "numbers of two kinds": with_warnings(*((each,) for each in far)),
+        "words are said once": with_warnings(*((each,) for each in waits)),
+        "a code of a later version": with_warnings(*((each,) for each in unknown[0])),
+        "values of another version": with_warnings(*((each,) for each in unknown[1])),
+    }
 
 
-def test_interpreters_and_images_are_shown_by_what_tells_them_apart() -> None:
-    """Not by paths, which are private and long; what all rows share stands above the table."""
-    one, other = Setting(python="~/envs/torch-2.9.1/bin/python"), Setting(python="~/.venv/bin/python")
-    names = differences.short_names(settings(one, other, Setting()))
-    assert names == ["python=torch-2.9.1", "python=.venv", "python=default"]
-    assert "python=torch-2.9.1" in differences.shared(settings(one, one.replace(mode="compile")))
-    images = [Setting(image=f"zoo:torch2_{backend}") for backend in ("acl", "openblas")]
-    assert differences.short_names(settings(*images)) == ["image=torch2_acl", "image=torch2_openblas"]
-
-
-def test_engines_are_named_with_their_versions() -> None:
-    """After torch, whose version is that of torch's own rows: another environment may have none."""
-    setting = Setting(engine="jittor")
-    other = make(STEADY, setting=setting, group=1, engine="jittor", versions={"jittor": "1.3.11"})
-    rows = shown(make(STEADY, versions={"torch": "2.10.0"}), other)
-    assert differences.machine(rows).endswith(", torch 2.10.0, jittor 1.3.11")
-
-
-def test_the_machine_is_named_if_it_is_one() -> None:
-    """The CPU without trade marks and frequency, the number of cores, and torch's version."""
-    cpu = machine_with(cpu="Intel(R) Xeon(R) Platinum 8581C CPU @ 2.30GHz")
-    rows = shown(make(STEADY, machine=cpu, versions={"torch": "2.10.0"}))
-    assert differences.machine(rows) == "Intel Xeon Platinum 8581C, 8 cores, torch 2.10.0"
-    versions = [{"torch": "2.9.1"}, {"torch": "2.10.0"}]
-    rows = shown(*(make(STEADY, machine=cpu, versions=each, group=group) for group, each in enumerate(versions)))
-    assert differences.machine(rows) == "Intel Xeon Platinum 8581C, 8 cores, torch 2.9.1 and 2.10.0"
-    rows = shown(make(STEADY, machine=machine_with(cores=4)), make(STEADY, machine=cpu, workload="other", group=1))
-    assert differences.machine(rows) == ""
-
-
-def test_an_instance_of_a_cloud_is_named_by_its_type() -> None:
-    """With its virtual CPUs, because it does not know its cores, and with what torch multiplies matrices by."""
-    guest = machine_with(hypervisor="KVM", cloud="AWS", instance_type="c8g.2xlarge", cores=4)
-    rows = shown(make(STEADY, machine=guest, versions={"torch": "2.10.0"}, libraries=LIBRARIES))
-    assert differences.machine(rows) == "c8g.2xlarge, Neoverse-N2, 8 vCPUs, torch 2.10.0 (onednn+acl, openblas)"
-    rows = shown(make(STEADY, machine=replace(guest, cloud="Azure", instance_type=None)))
-    assert differences.machine(rows) == "Azure, Neoverse-N2, 8 vCPUs"
+def test_conditions_are_said_once_with_the_rows_that_they_concern(approved: Callable[[str, str], None]) -> None:
+    """The most harmful first, by its severity, then by the share of the time that it may explain."""
+    said = []
+    for name, rows in distorted().items():
+        found = [
+            f"    {each.word}: {each.concerns or 'all'}: {each.message} → {each.hint}" for each in conditions(rows)
+        ]
+        said += [f"{name}:", *found]
+    approved("said/conditions.txt", "".join(f"{each}\n" for each in said))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-import pytest
 from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER, TWO_CORES, machine_with
 from printed import printed
 
@@ -37,35 +37,15 @@ def test_a_product_that_this_cpu_refuses_is_named() -> None:
     assert "bf16 conv, GFLOP/s" in text
 
 
-def test_unknown_facts_are_shown_as_unknown() -> None:
-    """A machine that reports little can still be shown."""
+def test_little_may_be_known_of_a_machine(approved: Callable[[str, str], None]) -> None:
+    """It is shown; what does not follow from the numbers of a stored result is unknown, and no traceback."""
     bare = machine_with(caches=(), governor=None, mhz=None, max_mhz=None, allocator=None, memory=None, sockets=None)
-    rows = dict(machine_rows(bare))
-    assert rows["caches"] == rows["clock"] == rows["malloc"] == "unknown"
-    assert "? sockets" in rows["cores"]
-    assert rows["runs in"] == "bare metal"
-    unknown = shown(usage=replace(QUIET, other_cores=None, steal_percent=None))
-    assert re.search("other load +unknown in 2 s", unknown)
-
-
-def test_the_surroundings_are_named() -> None:
-    """Hypervisor, instance type and container are shown."""
-    machine = machine_with(hypervisor="KVM", cloud="AWS", instance_type="c7g.4xlarge", container="docker")
-    assert dict(machine_rows(machine))["runs in"] == "KVM virtual machine (c7g.4xlarge), docker container"
-    metal = machine_with(cloud="AWS", instance_type="c7g.metal")
-    assert dict(machine_rows(metal))["runs in"] == "bare metal (c7g.metal)"
-
-
-@pytest.mark.parametrize(
-    ("count", "quota", "limit"),
-    [
-        (8, 2.5, "physical cores"),
-        (16, None, "CPU affinity"),
-        (2, 2.5, "the control group's quota of 2.5 CPUs"),
-        (1, None, "unknown"),
-    ],
-)
-def test_the_limit_of_the_threads_follows_from_the_numbers(count: int, quota: float | None, limit: str) -> None:
-    """What does not follow from those of a stored result is unknown, and no traceback."""
-    threads = replace(SERVER.threads, count=count, physical_cores=8, affinity=16, quota=quota)
-    assert dict(machine_rows(replace(SERVER, threads=threads)))["threads"] == f"{count} by default (limit: {limit})"
+    guest = machine_with(hypervisor="KVM", cloud="AWS", instance_type="c7g.4xlarge", container="docker")
+    threads = [
+        replace(SERVER, threads=replace(SERVER.threads, count=count, physical_cores=8, affinity=16, quota=quota))
+        for count, quota in ((8, 2.5), (16, None), (2, 2.5), (1, None))
+    ]
+    said = [f"{name}: {value}" for name, value in machine_rows(bare)]
+    said += [dict(machine_rows(guest))["runs in"], *(dict(machine_rows(each))["threads"] for each in threads)]
+    approved("said/machines.txt", "".join(f"{each}\n" for each in said))
+    assert re.search("other load +unknown in 2 s", shown(usage=replace(QUIET, other_cores=None, steal_percent=None)))

@@ -93,16 +93,10 @@ def test_pictures_are_read_again_and_drawn(tmp_path: Path, noise: DetectionPictu
         assert second.size[0] == 2 * first.size[0]
 
 
-def test_a_crop_of_the_builtin_photograph_is_reproduced(tmp_path: Path) -> None:
-    """The record says where to cut; no pixels are sent."""
-    content = picture(ONE, matches=NEW, source=PictureSource(crop=(0, 0, 200, 150), mirrored=True))
-    writer = written(tmp_path, Exhibit("crop_01", detections=content))
-    assert [path.name for path in writer.files] == ["crop_01.jpg", "crop_01_compared.jpg"]
-
-
 def test_inputs_of_the_same_name_do_not_replace_each_other(tmp_path: Path, noise: DetectionPicture) -> None:
-    """``a.png`` and ``a.jpg`` give two pictures each."""
-    writer = written(tmp_path, *(Exhibit(name, detections=noise) for name in ("a.png", "a.jpg")))
+    """Nor do those of one name with two suffixes; of the built-in photograph, the record says where to cut."""
+    crop = replace(noise, source=PictureSource(crop=(0, 0, 200, 150), mirrored=True))
+    writer = written(tmp_path, Exhibit("a.png", detections=noise), Exhibit("a.jpg", detections=crop))
     assert [path.name for path in writer.files] == ["a.jpg", "a_compared.jpg", "a_2.jpg", "a_2_compared.jpg"]
 
 
@@ -140,27 +134,6 @@ def fraction_of(image: Image.Image, colour: str) -> float:
     return float((np.abs(pixels - np.array(ImageColor.getrgb(colour))).max(axis=2) < 40).mean())
 
 
-def test_boxes_and_labels_are_drawn_above_the_threshold() -> None:
-    """One box above the threshold, one below it; small pictures are enlarged."""
-    black = Image.new("RGB", (200, 100), "black")
-    tested = detected(((20, 20, 80, 80), 0.9, 1), ((100, 20, 180, 80), 0.2, 2))
-    drawn = drawing.draw_detections(black, picture(tested))
-    assert drawn.size == (drawing.SHORTEST, drawing.SHORTEST // 2 + drawing.BARS // 2)
-    assert fraction_of(drawn, drawing.PALETTE[1]) > 0.005
-    assert fraction_of(drawn, drawing.PALETTE[2]) == 0
-
-
-def test_masks_lie_on_the_object() -> None:
-    """The masked half is tinted, the other is not."""
-    mask = np.zeros((100, 100), dtype="uint8", order="F")
-    mask[:, :50] = 1
-    counts = rle.encode(mask)["counts"].decode("ascii")
-    tested = replace(detected(((0, 0, 50, 100), 0.9, 1)), masks=(counts,), mask_size=(100, 100))
-    drawn = np.asarray(drawing.draw_detections(Image.new("RGB", (100, 100), "white"), picture(tested)))
-    tinted, plain = drawn[700, 200], drawn[700, 800]
-    assert tuple(plain) == (255, 255, 255) != tuple(tinted)
-
-
 def test_a_comparison_marks_lost_new_and_moved() -> None:
     """Lost only on the left, new only on the right, moved on both."""
     common, moved = (10, 60, 90, 140), (120, 60, 200, 140)
@@ -180,6 +153,24 @@ def test_a_comparison_marks_lost_new_and_moved() -> None:
         (drawing.COMMON, [True, True]),
     ):
         assert [fraction_of(side, colour) > 0 for side in sides] == expected
+
+
+def test_detections_above_the_threshold_are_drawn_with_their_masks() -> None:
+    """One box above the threshold, one below it; small pictures are enlarged; the masked half is tinted."""
+    mask = np.zeros((100, 200), dtype="uint8", order="F")
+    mask[:, :50] = 1
+    counts = (rle.encode(mask)["counts"].decode("ascii"),) * 2
+    tested = detected(((20, 20, 80, 80), 0.9, 1), ((100, 20, 180, 80), 0.2, 2))
+    white = Image.new("RGB", (200, 100), "white")
+    plain, masked = (
+        drawing.draw_detections(white, picture(each))
+        for each in (tested, replace(tested, masks=counts, mask_size=(100, 200)))
+    )
+    assert plain.size == (drawing.SHORTEST, drawing.SHORTEST // 2 + drawing.BARS // 2)
+    assert (fraction_of(plain, drawing.PALETTE[1]) > 0.005, fraction_of(plain, drawing.PALETTE[2])) == (True, False)
+    left, right = (30, 450), (900, 450)
+    assert masked.getpixel(right) == plain.getpixel(right) == plain.getpixel(left) == (255, 255, 255)
+    assert masked.getpixel(left) != (255, 255, 255)
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,24 @@
-"""Tables of evidence and profiles beyond what ``tests/snapshots`` shows: single products, and what is not known."""
+"""Tables of evidence and profiles beyond what ``tests/snapshots`` shows, and operations that explain a difference."""
 
 from __future__ import annotations
 
-import pytest
-from fake_runs import evidence, make, shown
-from printed import cells
+from collections.abc import Callable
 
+from fake_runs import evidence, make, shown
+from printed import cells, printed
+from shown_documents import of_release
+
+from modelzoo.comparison.explanations import Explanation, Part
 from modelzoo.document import lines
 from modelzoo.frozen import replace
 from modelzoo.records.coverage import TimeShare
-from modelzoo.records.evidence import (
-    Evidence,
-    NotReplayed,
-    OperatorClass,
-    Product,
-    ProofSource,
-    ProofVerdict,
-    Subnormals,
-)
+from modelzoo.records.evidence import NotReplayed, OperatorClass, Product, ProofSource, ProofVerdict, Subnormals
 from modelzoo.records.profile import Flops, OperatorRow, Profile
-from modelzoo.views.kernel_tables import (
-    evidence_blocks,
-    kernel_parts,
-    operator_parts,
-    product_table,
-    shapes_text,
-)
+from modelzoo.results import summary
+from modelzoo.setting import Setting
+from modelzoo.views import explanations
+from modelzoo.views.explanations import NAMED_ROWS, passes_text, sentence
+from modelzoo.views.kernel_tables import evidence_blocks, kernel_parts, operator_parts, product_table
 
 EVIDENCE = evidence(ProofVerdict.ACTIVE, reference_share=0.2)
 CONV = Product(
@@ -60,46 +53,21 @@ SILENT = replace(
 )
 
 
-def test_each_product_has_a_row() -> None:
-    """Where it is, which kernel ran, in which precision, for how long, and how that is known; the longest first."""
-    products = (SILENT, CONV, replace(ODD, share=0.5))
-    table = product_table(replace(EVIDENCE, products=products, replay_seconds=1.5))
-    shapes, kernel = "1×8×8×8, 8×8×3×3, 8", "oneDNN jit:avx512_core"
-    disagrees = "error; the log names fp32, the error shows bf16"
-    assert table.rows == [
-        ("odd", shapes, "1", "50.0 %", kernel, "bf16", "2.0e-03", disagrees),
-        ("stem and 2 more", shapes, "3", "25.0 %", kernel, "fp32", "2.1e-07", "error and log"),
-        (
-            *("own::mm", shapes, "3", "–", "named by no log", "unknown precision", "–"),
-            "nothing, not replayed: it raised an error (out of luck)",
-        ),
-    ]
-    assert table.note == "error: of the product called again after the pass, against fp64; 1.5 s"
-    assert shapes_text(((1, 2), (3,), (4,), (5,))) == "1×2, 3, 4 …"
+def test_each_product_has_a_row(approved: Callable[[str, str], None]) -> None:
+    """Where it is, which kernel ran, in which precision, for how long, how that is known; the longest first."""
+    audit = replace(EVIDENCE, products=(SILENT, CONV, replace(ODD, share=0.5)), replay_seconds=1.5)
+    approved("said/products.txt", printed([product_table(audit), product_table(audit, limit=1)], width=160))
 
 
-@pytest.mark.parametrize(
-    ("subnormals", "known_by", "said"),
-    [
-        (Subnormals.FLUSHED, ProofSource.PROBE, "bf16 instructions (subnormal products are 0)"),
-        (
-            Subnormals.KEPT,
-            ProofSource.KERNEL_LOG,
-            "kernel log; bf16 instructions are not shown (subnormal products are kept)",
-        ),
-        (None, ProofSource.KERNEL_LOG, "kernel log"),
-    ],
-)
-def test_what_subnormal_products_show_is_said(subnormals: Subnormals | None, known_by: ProofSource, said: str) -> None:
+def test_what_subnormal_products_show_is_said() -> None:
     """Beside what else decided the precision."""
-    probed = replace(CONV, operands="bf16", subnormals=subnormals, known_by=known_by)
-    assert cells(product_table(replace(EVIDENCE, products=(probed,))))["known by"] == (said,)
-
-
-def test_products_beyond_a_limit_are_summed_up() -> None:
-    """What was not listed is said."""
-    table = product_table(replace(EVIDENCE, products=(CONV, ODD, SILENT)), limit=1)
-    assert (len(table.rows), table.note) == (1, "2 more products took 25.0 %")
+    for subnormals, known_by, said in (
+        (Subnormals.FLUSHED, ProofSource.PROBE, "bf16 instructions (subnormal products are 0)"),
+        (Subnormals.KEPT, ProofSource.KERNEL_LOG, "kernel log; bf16 instructions are not shown (subnormal products"),
+    ):
+        probed = replace(CONV, operands="bf16", subnormals=subnormals, known_by=known_by)
+        (found,) = cells(product_table(replace(EVIDENCE, products=(probed,))))["known by"]
+        assert found.startswith(said)
 
 
 def test_the_largest_error_of_a_class_is_that_of_its_products() -> None:
@@ -112,28 +80,84 @@ def test_the_largest_error_of_a_class_is_that_of_its_products() -> None:
         assert cells(table)["largest error"] == (said,)
 
 
-def audited() -> Evidence:
-    """An audit of which not everything is known."""
-    known = replace(EVIDENCE.coverage, unread=3)
-    time = (TimeShare("gemm:jit", 1.0, 1.0, 4),)
-    return replace(
-        EVIDENCE, by_implementation=time, problems=("no [log]",), coverage=known, unread_lines=("onednn_verbose,x",)
-    )
-
-
 def test_the_first_audit_and_profile_of_a_setting_are_shown_with_what_they_lack() -> None:
     """Lines of a log that could not be read, operators whose operations were not counted, reference kernels."""
+    known, time = replace(EVIDENCE.coverage, unread=3), (TimeShare("gemm:jit", 1.0, 1.0, 4),)
+    lacking = {"problems": ("no [log]",), "coverage": known, "unread_lines": ("onednn_verbose,x",)}
+    audit = replace(EVIDENCE, by_implementation=time, **lacking)
     operator = OperatorRow("aten::mm", ((2, 3), (3, 2)), 4, 0.1, 0.5)
     profile = Profile(2, 0.2, (operator,), (), Flops(1, 1, missing=("own::mm",)), ("no trace",))
-    (row,) = shown(make([1.0]), make([1.0], round=1, evidence=audited(), profile=profile))
-    [(title, (first, precisions, *_, said))] = kernel_parts(row, "fp32")
-    assert (title, cells(first)[""]) == ("fp32: kernels of 2 audited passes", ("gemm:jit",))
+    (row,) = shown(make([1.0]), make([1.0], round=1, evidence=audit, profile=profile))
+    [(_, (first, precisions, *_, said))] = kernel_parts(row, "fp32")
+    assert cells(first)[""] == ("gemm:jit",)
     assert precisions.note == "unattributed: 0.0 % of the time; reference kernels (ref:any): 20.0 %"
     assert said == lines(
         "no [log]", "3 lines of oneDNN's output could not be read", "could not be read: onednn_verbose,x"
     )
-    [(title, (table, *_))] = operator_parts(row, "fp32")
-    assert title == "fp32: operators, 2 passes profiled after the timing"
+    [(_, (table, *_))] = operator_parts(row, "fp32")
     assert table.note == "no trace; operations not counted for own::mm"
-    (other,) = shown(make([1.0]))
-    assert [*kernel_parts(other, "fp32"), *operator_parts(other, "fp32")] == []
+
+
+def explained(*parts: Part, timed: tuple[float, float] = (1.0, 0.8)) -> Explanation:
+    """Two audited passes and one, which took as long as their parts."""
+    return Explanation("bert", "fp32", "audited", parts, 2, 1, *timed)
+
+
+def said(base: float, other: float, **how: tuple[float, float]) -> str:
+    """What is said of passes of these seconds."""
+    return passes_text(explained(Part("aten::mm", base, other), **how), ("xeon", "arm"))
+
+
+def test_passes_may_not_explain_the_difference() -> None:
+    """If they differ the other way round, or not at all, or if there is none; then nothing is divided by zero."""
+    assert "They differ by −250.0 ms, 125 % of the timed difference (−200.0 ms). " in said(1.25, 1.0)
+    for other in (1.1, 1.0):
+        assert "so they do not explain the timed difference" in said(1.0, other)
+        text = sentence(explained(Part("aten::mm", 1.0, other)))
+        assert text.endswith("timed −200.0 ms: they do not explain the difference")
+    assert "the timed ones by +0" in said(1.0, 0.9, timed=(1.0, 1.0))
+
+
+def test_without_a_significant_difference_nothing_is_explained() -> None:
+    """A share of what may be chance says nothing; one of 10,000 % was shown."""
+    found = explained(Part("aten::mm", 1.0, 0.9), timed=(1.0, 0.999))
+    assert "of the timed difference" not in passes_text(found, ("xeon", "arm"), is_decided=False)
+
+
+def test_a_sentence_names_what_changed_most() -> None:
+    """With the kernels of both sides; what is below a tenth of the difference is among the details."""
+    parts = (
+        Part("linear: kernels", 0.1, 0.2, ("brg_matmul",), ("ref:any",)),
+        Part("conv: kernels", 0.2, 0.22, ("brgconv",), ("brgconv",)),
+        Part("aten::gelu", 0.05, 0.049),
+        Part("everything else", 0.1, 0.2),
+    )
+    text = "audited passes +219.0 ms, timed +200.0 ms; linear: kernels +100.0 ms (brg_matmul → ref:any)"
+    assert sentence(explained(*parts, timed=(0.4, 0.6))) == text
+    many = (Part(f"aten::op{number}", 0.1, 0.109) for number in range(11))
+    assert sentence(explained(*many, timed=(1.0, 1.1))).endswith("no operation changed by 10 % of that")
+
+
+def precisions(factor: float, count: int = 1) -> list[summary.SummaryRow]:
+    """fp32, and settings that take ``factor`` times as long."""
+    settings = [Setting(), *(Setting("bf16", batch=4, seed=seed) for seed in range(count))]
+    runs = [
+        make(
+            [0.1 * (factor if index else 1) * (1 + 0.001 * number)] * 30,
+            setting=each,
+            round=number,
+            evidence=of_release(f"kernel {index}", {"aten::addmm": 0.1 if index else 0.3}),
+        )
+        for index, each in enumerate(settings)
+        for number in range(8)
+    ]
+    return shown(*runs)
+
+
+def test_what_a_faster_precision_changed_is_a_detail() -> None:
+    """It is what it is used for; that it is slower is not. Of many rows some are explained, the others counted."""
+    assert explanations.brief(precisions(0.3)).items == ()
+    assert len(list(explanations.of_run(precisions(0.3)))) == 1
+    assert len(explanations.brief(precisions(3.0)).items) == 1
+    *_, last = (found := explanations.brief(precisions(3.0, NAMED_ROWS + 2))).items
+    assert (len(found.items), last.name, last.text) == (NAMED_ROWS + 1, "2 more", "--details")

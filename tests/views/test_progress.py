@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from fake_runs import make, result_of
 
 from modelzoo.document.console import PlainConsole
-from modelzoo.frozen import replace
 from modelzoo.records.protocol import Progress, Silence
-from modelzoo.records.run import Result, Run, SettingRequest
+from modelzoo.records.run import Result, Run
 from modelzoo.setting import Setting
 from modelzoo.views.progress import NAMED_WORKLOADS, LiveProgress
 
@@ -47,10 +46,6 @@ class Call:
     def update(self, phase: str, count: int = 0, label: str = "fp32") -> None:
         """A worker of this setting is in this phase."""
         self.progress.update(Event("toy", label, Progress(phase, count)))
-
-    def judging(self, phase: str) -> None:
-        """A worker that judges."""
-        self.progress.judging(Event("toy", "fp32", Progress(phase)))
 
 
 def test_a_call_that_does_not_return_is_said_once() -> None:
@@ -101,9 +96,9 @@ def test_the_time_that_is_left_follows_from_the_budget() -> None:
     call = Call()
     call.now += 5
     call.progress.begin(90)
-    call.update("steady")
-    call.now += 100
-    call.update("steady")
+    for _ in range(2):
+        call.update("steady")
+        call.now += 100
     assert call.times == ["0 s elapsed, about 1 min 30 s left", "1 min 40 s elapsed"]
 
 
@@ -111,9 +106,9 @@ def test_what_was_spent_before_counts() -> None:
     """Judging is part of a budget and no process, and says nothing of how long the processes take."""
     call = Call()
     call.progress.begin(90)
-    call.judging("load")
-    call.now += 60
-    call.judging("2 of 8: fp32")
+    for phase, seconds in (("load", 60), ("2 of 8: fp32", 0)):
+        call.progress.judging(Event("toy", "fp32", Progress(phase)))
+        call.now += seconds
     assert call.lines == ["toy fp32, judging: 2 of 8: fp32; 1 min elapsed, about 30 s left"]
     call.progress.begin(200, processes=2, spent=60)
     call.now += 20
@@ -136,17 +131,6 @@ def test_the_time_that_a_fixed_number_of_processes_takes_is_estimated() -> None:
         "toy fp32, process 1 of 3: steady; 0 s elapsed",
         "toy fp32, process 3 of 3: steady; 1 min 20 s elapsed, about 2 min 40 s left",
     ]
-
-
-def test_settings_that_a_search_adds_are_counted_too() -> None:
-    """By their group: labels may change when settings are added."""
-    call = Call()
-    call.progress.finished(make([1.0]))
-    added = SettingRequest("toy", Setting(threads=2))
-    call.progress.take_settings(replace(RESULT, requested=(*RESULT.requested, added)))
-    call.progress.finished(make([1.0], group=len(RESULT.requested)))
-    call.update("steady", label="fp32 threads=default")
-    assert call.lines[0].startswith("toy fp32 threads=default, process 2: steady")
 
 
 def block(*runs: Run) -> list[str]:
@@ -176,11 +160,8 @@ def test_on_a_terminal_a_block_shows_what_runs_and_what_is_known() -> None:
 
 def test_many_settings_are_summed_up() -> None:
     """A line is no place for twenty intervals, and the block none for twenty workloads."""
-    runs = [
-        make([0.1 * (1 + 0.001 * number)], setting=Setting(threads=1 + group), group=group, round=number)
-        for group in range(6)
-        for number in range(2 + group % 2)
-    ]
+    settings = [(group, number) for group in range(6) for number in range(2 + group % 2)]
+    runs = (make([0.1 + 1e-4 * n], setting=Setting(threads=1 + group), group=group, round=n) for group, n in settings)
     summed = re.compile(r"  toy  6 settings, 2 to 3 processes each, ±\S+ % to ±\S+ %")
     assert any(map(summed.fullmatch, block(*runs)))
     lines = block(*(make([0.1], workload=f"w{number}", group=number) for number in range(20)))

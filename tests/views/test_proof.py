@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+
+from exported_results import DETECTS_SAME, SAME
+from exported_results import OTHER as WORSE
 from fake_runs import canary, evidence
 
 from modelzoo.frozen import replace
@@ -15,131 +18,97 @@ from modelzoo.records.evidence import (
     Product,
     ProofVerdict,
 )
-from modelzoo.records.workload import OutputAgreement, OutputError
+from modelzoo.records.workload import MatchedDetections, OutputAgreement, OutputError
 from modelzoo.results.proof import OtherKernels, Proof, UnexplainedOutputs
-from modelzoo.results.refusals import Different, Incomparable, OtherWork
+from modelzoo.results.refusals import Different, OtherOutputs, OtherWork
 from modelzoo.views import proof
 
 ACTIVE, UNKNOWN = ProofVerdict.ACTIVE, ProofVerdict.UNKNOWN
 AUDITED = Proof(verdict=ACTIVE, ground=evidence(ACTIVE), verdicts=((ACTIVE, 8),), processes=8, audited=2, listed=8)
 OTHER = Proof(verdict=UNKNOWN, verdicts=((ACTIVE, 2), (UNKNOWN, 1)), processes=3, audited=2, listed=3)
-DIFFERS = "a process that was not audited differs from those that were: "
-SAID = "bf16: ACTIVE (bf16 kernels took 100 % of the time in matrix products, 90 % of the pass)"
-CONTRADICT = "the outputs do not confirm what the products show: mean error ÷ mean |output| "
-DISAGREE = "; the processes disagree: 2 × ACTIVE, 1 × UNKNOWN"
 
 
-def off(error: float, *, has_bound: bool = False, **known: float) -> OutputAgreement:
-    """One array with this error."""
-    return OutputAgreement((OutputError("0", 9, error, 1.0, error, **known),), has_bound)
+def array(error: float | None, name: str = "0", mean: float = 1.0, **known: float) -> OutputError:
+    """An array with this relative error, whose mean |output| is ``mean``."""
+    return OutputError(name, 9, None if error is None else mean * error, mean, error, **known)
 
 
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        (Proof(), None),
-        (Proof(processes=3, listed=3, kernel_lists=1), "no process was audited in full"),
-        (Proof(ground="the engine has no proof"), "the engine has no proof"),
-        (
-            replace(AUDITED, kernel_lists=1),
-            f"{SAID}; the same kernels ran in all 8 processes, 2 of them audited in full",
-        ),
-        (replace(AUDITED, kernel_lists=2), f"{SAID}; not all processes ran the same kernels"),
-        (replace(AUDITED, audited=8, kernel_lists=1), SAID),
-        (OTHER, f"no kernel evidence was collected{DISAGREE}"),
-        (replace(OTHER, ground="the profiler failed"), f"the profiler failed{DISAGREE}"),
-        (
-            replace(OTHER, ground=OtherKernels(("MKL sgemm", "fp32"), (72, 73))),
-            f"{DIFFERS}MKL sgemm (fp32) was called 72 times, and 73 times there{DISAGREE}",
-        ),
-        (replace(OTHER, ground=OtherKernels()), f"{DIFFERS}the same kernels ran on other shapes{DISAGREE}"),
-        (
-            replace(OTHER, ground=OtherKernels(checks=("matmul", "conv"))),
-            f"{DIFFERS}the precision of the canary's matmul, conv{DISAGREE}",
-        ),
-        (
-            replace(OTHER, ground=OtherKernels(is_listed=False)),
-            f"{DIFFERS}the audited process has no list of kernels{DISAGREE}",
-        ),
-        (
-            Proof(verdict=UNKNOWN, ground=UnexplainedOutputs("fp32", off(2e-3, has_bound=True))),
-            f"fp32: UNKNOWN ({CONTRADICT}2.0e-03, mean error 2.0e-03; at most 1.0e-05 of mean |output| is rounding)",
-        ),
-        (
-            Proof(verdict=UNKNOWN, ground=UnexplainedOutputs("bf16", off(0.1, rounding=0.02))),
-            f"bf16: UNKNOWN ({CONTRADICT}1.0e-01, mean error 1.0e-01; rounding explains 2.0e-02)",
-        ),
-        (
-            replace(AUDITED, audited=8, kernel_lists=1, outputs=off(1e-3, has_bound=True, sensitivity=2e-5)),
-            f"{SAID}; its outputs confirm nothing, because the network magnifies rounding",
-        ),
-    ],
-)
-def test_what_proves_a_setting(found: Proof, said: str | None) -> None:
+def off(*arrays: OutputError, has_bound: bool = True, matched: int = 0, values: float | None = None) -> OutputAgreement:
+    """Outputs with these errors; with ``matched`` of 100 detections, whose values differ by ``values``."""
+    errors = (array(values, "boxes"), array(0.0, "scores"))
+    return OutputAgreement(arrays, has_bound, MatchedDetections(100, 100, matched, errors) if matched else None)
+
+
+def test_what_proves_a_setting(approved: Callable[[str, str], None]) -> None:
     """An audit, the other processes with the same kernels, and what they disagree about."""
-    assert proof.sentence(found) == said
-
-
-@pytest.mark.parametrize(
-    ("reason", "method", "said"),
-    [
-        (NotUsed("fp32", ("a",), "MLAS", False), "fastmath", "MLAS was never allowed bf16, a ran"),
-        (NotUsed("fp32", ("a",), "oneDNN", None), None, "no product went through oneDNN, a ran"),
-        (NotUsed("fp32", ("a",), "oneDNN", None), "cast", "operands stayed in fp32: a"),
-    ],
-)
-def test_why_nothing_ran_in_bf16(reason: NotUsed, method: str | None, said: str) -> None:
-    """What the log shows was allowed, and which kernels ran; with the error of a canary that shows the same."""
-    found = replace(evidence(ProofVerdict.NOT_ACTIVE), reason=reason, bf16_method=method)
-    assert proof.audit(found) == f"bf16: REQUESTED, NOT ACTIVE ({said})"
-    classes = tuple(replace(each, canary_error=3e-7, canary_level=CanaryLevel.FP32) for each in found.classes)
-    said = f"bf16: REQUESTED, NOT ACTIVE ({said}; canary error 3e-07 is fp32's)"
-    assert proof.audit(replace(found, classes=classes)) == said
-
-
-PRODUCT = Product("aten::mm", OperatorClass.MATMUL, ((4, 8), (8, 2)), "fp32", 1, error=2e-7, shown="fp32", share=0.5)
-
-
-def test_a_log_that_an_error_contradicts() -> None:
-    """The first product, and how many more there are; a result may have been edited so that there is none."""
-    odd = replace(PRODUCT, logged="fp32", error=2e-3, shown="bf16")
-    found = replace(evidence(ProofVerdict.NOT_FP32), reason=Disagreement((odd, odd, replace(odd, error=None))))
-    said = "the kernel log names fp32 for aten::mm, and its error 2e-03 shows bf16"
-    assert proof.audit(found) == f"fp32: NOT FP32 ({said}; likewise for 2 more products)"
-    named = replace(found, reason=Disagreement((replace(odd, layers=("head", "tail")),)))
-    assert proof.audit(named) == f"fp32: NOT FP32 ({said.replace('aten::mm', 'head (aten::mm)')})"
-    none = replace(found, reason=Disagreement(()))
-    assert proof.audit(none) == "fp32: NOT FP32 (the kernel log and the errors of products disagree)"
-
-
-def test_what_an_observed_pass_did_otherwise() -> None:
-    """Other outputs, and numbers from outside of torch."""
-    known = replace(evidence(ProofVerdict.FP32).coverage, foreign=4096, outputs_differ=True)
-    found = replace(evidence(ProofVerdict.FP32), verdict=ProofVerdict.UNKNOWN, reason=None, coverage=known)
-    assert proof.audit(found) == (
-        "fp32: UNKNOWN (the model computed other outputs, or in other precisions, while it was observed; "
-        "operators read 4,096 numbers that no operator computed)"
+    unexplained = ("fp32", off(array(2e-3))), ("bf16", off(array(0.1, rounding=0.02), has_bound=False))
+    proofs = (
+        Proof(processes=3, listed=3, kernel_lists=1),
+        Proof(ground="the engine has no proof"),
+        *(replace(AUDITED, kernel_lists=number) for number in (1, 2)),
+        replace(AUDITED, audited=8, kernel_lists=1),
+        OTHER,
+        replace(OTHER, ground="the profiler failed"),
+        replace(OTHER, ground=OtherKernels(("MKL sgemm", "fp32"), (72, 73))),
+        replace(OTHER, ground=OtherKernels()),
+        replace(OTHER, ground=OtherKernels(checks=("matmul", "conv"))),
+        replace(OTHER, ground=OtherKernels(is_listed=False)),
+        *(Proof(verdict=UNKNOWN, ground=UnexplainedOutputs(*each)) for each in unexplained),
+        replace(AUDITED, audited=8, kernel_lists=1, outputs=off(array(1e-3, sensitivity=2e-5))),
     )
+    assert proof.sentence(Proof()) is None
+    approved("said/proofs.txt", "".join(f"{proof.sentence(each)}\n" for each in proofs))
 
 
-def test_a_canary_that_is_not_fp32() -> None:
-    """Each operator with its error; one that is not finite has none."""
+def test_why_a_precision_is_not_proven(approved: Callable[[str, str], None]) -> None:
+    """What the log shows was allowed, and which kernels ran; errors that contradict it; what a pass did otherwise."""
+    not_active, not_fp32 = evidence(ProofVerdict.NOT_ACTIVE), evidence(ProofVerdict.NOT_FP32)
+    unused = (("MLAS", False, "fastmath"), ("oneDNN", None, None), ("oneDNN", None, "cast"))
+    bare = [
+        replace(not_active, reason=NotUsed("fp32", ("a",), library, allowed), bf16_method=method)
+        for library, allowed, method in unused
+    ]
+    in_fp32 = {"canary_error": 3e-7, "canary_level": CanaryLevel.FP32}
+    with_canary = [replace(each, classes=tuple(replace(one, **in_fp32) for one in each.classes)) for each in bare]
+    odd = Product("aten::mm", OperatorClass.MATMUL, (), "fp32", 1, logged="fp32", error=2e-3, shown="bf16", share=0.5)
+    contradicted = ((odd, odd, replace(odd, error=None)), (replace(odd, layers=("head", "tail")),), ())
     checks = (OperatorCheck("conv", 2e-3, CanaryLevel.BF16), OperatorCheck("linear", None, CanaryLevel.BROKEN))
-    found = replace(evidence(ProofVerdict.NOT_FP32), reason=InexactCanary(checks))
-    said = "fp32: NOT FP32 (canary conv error 2e-03 is bf16, canary linear error nan is broken)"
-    assert proof.audit(found) == said
+    known = replace(evidence(ProofVerdict.FP32).coverage, foreign=4096, outputs_differ=True)
+    audits = (
+        *(*bare, *with_canary),
+        *(replace(not_fp32, reason=Disagreement(each)) for each in contradicted),
+        replace(not_fp32, reason=InexactCanary(checks)),
+        replace(evidence(ProofVerdict.FP32), verdict=ProofVerdict.UNKNOWN, coverage=known),
+    )
+    approved("said/audits.txt", "".join(f"{proof.audit(each)}\n" for each in audits))
 
 
-@pytest.mark.parametrize(
-    ("reason", "said"),
-    [
-        (Different.WEIGHTS, "baseline and candidate ran different weights"),
-        (Different.DECLARATION, "baseline and candidate have different versions of workload.py"),
-        (OtherWork("boxes", 100.0, 140.0), "baseline and candidate did different work: boxes 100 and 140"),
-        (evidence(ProofVerdict.NOT_FP32), "the fp32 baseline is not fp32 according to its kernels: fp32: NOT FP32 ("),
-        (canary(CanaryLevel.BF16), "the fp32 baseline is not fp32 according to the canary: matmul bf16 (2.9e-03), "),
-    ],
-)
-def test_why_a_speedup_is_refused(reason: Incomparable, said: str) -> None:
+def test_the_worst_output_of_each_is_said(approved: Callable[[str, str], None]) -> None:
+    """Relative and absolute error; detections by number and by the error of their values; of several, the ranges."""
+    one = off(array(2.5e-7, mean=2.0))
+    found = (
+        [off(array(1e-7), array(3e-7, "1"))],
+        [off(array(1e-7), array(None, "1"))],
+        [off(matched=97)],
+        [off()],
+        [off(array(1e-4, sensitivity=2e-5))],
+        [one, off(array(1e-6, mean=2.0))],
+        [one, off()],
+        [off(array(1e-6), values=value, matched=number) for value, number in ((3e-6, 97), (1e-6, 100))],
+    )
+    others = (("openvino", WORSE), ("torch", WORSE), ("openvino", None), ("openvino", None, "it is deaf"))
+    said = [*map(proof.agreement_text, found), *(proof.other_outputs_text(OtherOutputs(*each)) for each in others)]
+    said += map(proof.bounds_text, (SAME, DETECTS_SAME))
+    approved("said/outputs.txt", "".join(f"{each}\n" for each in said))
+
+
+def test_why_a_speedup_is_refused() -> None:
     """Other work, or a baseline that is not what it says."""
-    assert proof.incomparable(reason).startswith(said)
+    reasons = (Different.DECLARATION, OtherWork("boxes", 100.0, 140.0), evidence(ProofVerdict.NOT_FP32))
+    said = [proof.incomparable(each) for each in (*reasons, canary(CanaryLevel.BF16))]
+    assert said[:2] == [
+        "baseline and candidate have different versions of workload.py",
+        "baseline and candidate did different work: boxes 100 and 140",
+    ]
+    assert said[2].startswith("the fp32 baseline is not fp32 according to its kernels: fp32: NOT FP32 (")
+    assert said[3].startswith("the fp32 baseline is not fp32 according to the canary: matmul bf16 (2.9e-03), ")

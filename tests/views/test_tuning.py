@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from fake_runs import changed, evidence, warning
 from printed import printed, sentences
-from stored_search import SETTINGS, STAGES, process, searched
+from stored_search import STAGES, process, searched
 
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import KernelCalls, KernelDigest, ProofVerdict
@@ -19,18 +19,43 @@ from modelzoo.stats.race import Choice
 from modelzoo.views import tuning
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"choice": Choice(0, 1)}, "nothing is faster here than the default, fp32: the fastest of 3 candidates"),
-        ({"candidates": 1}, "no candidate could be measured, so it is not known what is faster than the default, fp32"),
-        ({"choice": None}, "the search was interrupted before anything was chosen; --resume goes on with it"),
-        ({"stages": STAGES[:3]}, "but there was no time to measure it again: give a larger --budget"),
-    ],
+def test_answers_ties_and_what_is_out(approved: Callable[[str, str], None]) -> None:
+    """What was not confirmed is not faster; a tie that the confirmation found slower is none; what is out, and why."""
+    answers = ({"choice": Choice(0, 1)}, {"candidates": 1}, {"choice": None}, {"stages": STAGES[:3]})
+    ties = (Choice(1, 2, (1,), (1,)), *(Choice(2, 2, tied, (1, 2)) for tied in ((), (1, 0), (0,))))
+    left_out = (
+        *(LeftOut(*each, Obstacle.NOT_INSTALLED) for each in (("engine", "openvino"), ("recipe", "torchao"))),
+        LeftOut("channels_last", None, Obstacle.FIXED),
+    )
+    found = searched(left_out=left_out)
+    runs = [replace(run, report=changed(run.report, versions={"torch": "2.15.0"})) for run in found.runs]
+    *_, out = tuning.search(replace(found, runs=tuple(runs)))
+    said = [tuning.headline(searched(**each)) for each in answers]
+    said += [tuning.ties(searched(choice=each)) or "no ties" for each in ties]
+    said += [*map(excluded, KINDS), *sentences([out])]
+    approved("said/searches.txt", "".join(f"{each}\n" for each in said))
+
+
+KINDS = (
+    *(ExclusionKind.FAILED, ExclusionKind.UNPROVEN, ExclusionKind.NOT_VALID, ExclusionKind.NOT_JUDGED),
+    ExclusionKind.FEW_PRIMITIVES,
 )
-def test_other_answers(changes: dict[str, object], expected: str) -> None:
-    """Nothing is faster, nothing was measured, an interruption, and a budget that was too short."""
-    assert expected in tuning.headline(searched(**changes))
+
+
+def excluded(kind: ExclusionKind) -> str:
+    """Why a candidate is out, by what its runs or its judgement show."""
+    found = searched(excluded=(Exclusion(1, kind),), candidates=2)
+    proof = evidence(ProofVerdict.NOT_FP32)
+    kernels = KernelDigest("0", (KernelCalls("jit", "fp32", 53),))
+    runs = []
+    for run in found.runs:
+        report = changed(run.report, kernels=kernels, **({"evidence": proof} if run.group else {}))
+        failed = kind is ExclusionKind.FAILED and run.group == 1 and run.round == 1
+        runs.append(replace(run, report=None, error="no compiler") if failed else replace(run, report=report))
+    entry = ValidityEntry("toy", 1, Setting("bf16"), exit_code=2, error="no data")
+    validity = (entry,) if kind is ExclusionKind.NOT_JUDGED else ()
+    *_, out = tuning.search(replace(found, runs=tuple(runs), validity=validity))
+    return " ".join(sentences([out]))
 
 
 def test_a_winner_that_is_not_confirmed_is_no_winner() -> None:
@@ -46,81 +71,21 @@ def test_a_winner_that_is_not_confirmed_is_no_winner() -> None:
     assert tuning.speed_sentence(found) == "the default: nothing was significantly faster on this machine"
 
 
-def test_ties_are_named() -> None:
-    """And why one of them wins."""
-    simplest = searched(choice=Choice(1, 2, (1,), (1,)))
-    assert tuning.ties(simplest).endswith(
-        "could not tell fp32 compile channels-last from fp32 compile, which is the simplest of those that seem as fast"
-    )
-    assert tuning.ties(searched(choice=Choice(2, 2, (), (1, 2)))) == ""
-    with_default = searched(choice=Choice(2, 2, (1, 0), (1, 2)))
-    named = "the search could not tell fp32 compile from fp32 compile channels-last"
-    assert tuning.ties(with_default) == tuning.ties(searched()) == named, "the confirmation found it slower"
-    assert tuning.ties(searched(choice=Choice(2, 2, (0,), (1, 2)))) == ""
-
-
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        (ExclusionKind.FAILED, "failed (no compiler)"),
-        (ExclusionKind.UNPROVEN, "precision not verified (fp32: NOT FP32 (linear ran in bf16: mkl gemm_bf16))"),
-        (ExclusionKind.NOT_VALID, "not valid (its predictions are not valid)"),
-        (ExclusionKind.NOT_JUDGED, "not judged (no data)"),
-        (
-            ExclusionKind.FEW_PRIMITIVES,
-            "no effect here (a pass calls 53 kernels, and oneDNN keeps 1,024 primitives anyway)",
-        ),
-    ],
-)
-def test_the_reason_of_an_exclusion_is_what_the_runs_show(kind: ExclusionKind, expected: str) -> None:
-    """Or the judgement."""
-    found = searched(excluded=(Exclusion(1, kind),), candidates=2)
-    proof = evidence(ProofVerdict.NOT_FP32)
-    kernels = KernelDigest("0", (KernelCalls("jit", "fp32", 53),))
-    runs = []
-    for run in found.runs:
-        report = changed(run.report, kernels=kernels, **({"evidence": proof} if run.group else {}))
-        failed = kind is ExclusionKind.FAILED and run.group == 1 and run.round == 1
-        runs.append(replace(run, report=None, error="no compiler") if failed else replace(run, report=report))
-    entry = ValidityEntry("toy", 1, Setting("bf16"), exit_code=2, error="no data")
-    validity = (entry,) if kind is ExclusionKind.NOT_JUDGED else ()
-    *_, out = tuning.search(replace(found, runs=tuple(runs), validity=validity))
-    assert sentences([out]) == [f"{SETTINGS[1].label}: {expected}"]
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_bf16_that_was_not_judged_is_said_with_the_answer(precision: str) -> None:
+def test_bf16_that_was_not_judged_is_said_with_the_answer() -> None:
     """A reader must not take it for slower; of fp32, nothing is said."""
     found = searched(excluded=(Exclusion(1, ExclusionKind.RANDOM_WEIGHTS),), candidates=2)
     base, other, *rest = found.requested
-    found = replace(found, requested=(base, replace(other, setting=Setting(precision)), *rest))
-    (said, *_) = tuning.answer(found)
-    assert ("--allow-unjudged lets it win all the same" in str(said)) == (precision == "bf16")
-
-
-def test_what_was_left_out_is_said_with_the_reason() -> None:
-    """And with what would bring it back."""
-    left_out = (
-        LeftOut("engine", "openvino", Obstacle.NOT_INSTALLED),
-        LeftOut("recipe", "torchao", Obstacle.NOT_INSTALLED),
-        LeftOut("channels_last", None, Obstacle.FIXED),
-    )
-    found = searched(left_out=left_out)
-    runs = [replace(run, report=changed(run.report, versions={"torch": "2.15.0"})) for run in found.runs]
-    *_, out = tuning.search(replace(found, runs=tuple(runs)))
-    assert sentences([out]) == [
-        "engine=openvino: it is not installed: pip install openvino",
-        "recipe=torchao: it is not installed: pip install the release of torchao that is built for torch 2.15.0 "
-        "(0.16.0: for 2.10)",
-        "channels-last: the call says channels-last=off",
-    ]
+    for precision in ("fp32", "bf16"):
+        requested = (base, replace(other, setting=Setting(precision)), *rest)
+        (said, *_) = tuning.answer(replace(found, requested=requested))
+        assert ("--allow-unjudged lets it win all the same" in str(said)) == (precision == "bf16")
 
 
 def test_a_search_that_measured_nothing_has_its_answer_only(tmp_path: Path) -> None:
     """No empty tables, and no process to repeat."""
-    blocks = tuning.document(replace(searched(choice=None, excluded=(), stages=()), runs=()))
-    assert printed(blocks).count("\n") == 1
-    assert tuning.write_files(replace(searched(), runs=()), tmp_path / "r.json", "toy", "trace") == []
+    nothing = replace(searched(choice=None, excluded=(), stages=()), runs=())
+    assert printed(tuning.document(nothing)).count("\n") == 1
+    assert tuning.write_files(nothing, tmp_path / "r.json", "toy", "trace") == []
 
 
 def test_what_distorts_the_confirmation_is_said() -> None:
