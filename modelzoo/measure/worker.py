@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
@@ -45,7 +46,7 @@ def main() -> int:
     """Do what the parent says, and send messages; the entry point of the process."""
     start.begin()
     # ``-m`` puts the current directory first: what lies there by chance would replace what is installed.
-    if sys.path[:1] == [os.getcwd()]:
+    if sys.path[:1] == [str(Path.cwd())]:
         del sys.path[0]
     pipe = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)

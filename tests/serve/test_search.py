@@ -89,7 +89,7 @@ def test_a_search_that_did_not_come_to_its_end_has_no_answer() -> None:
     found = measured(load(is_search=True, rate=None, repeats=2, queries=662))
     first = [run for run in found.runs if run.repeat == 0]
     valid = next(run for run in found.runs if run.repeat == 1 and run.is_valid)
-    late = replace(valid, reasons=(InvalidReason(Flaw.LATE, "the generator was late"),))
+    late = replace(valid, reasons=(InvalidReason(Flaw.LATE),))
     ended = replace(found, runs=(*first, valid, *[late] * MOST_LATE))
     assert answer(ended) is None
     assert [(one.rate is None, one.valid is None) for one in searches(ended)] == [(False, False), (True, False)]

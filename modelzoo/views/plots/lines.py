@@ -17,7 +17,7 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.document import theme
-from modelzoo.formatting import seconds, time_unit
+from modelzoo.formatting import counted, seconds, time_unit
 from modelzoo.records.run import Run
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Interval
@@ -266,7 +266,7 @@ def _draw_samples(drawn: Sequence[SampleSeries], figure: Figure) -> float:
         points, colour = curve(one.steady), style.colour
         steps, shares = zip((points[0][0], 0.0), *points)
         upper.plot([scale * x for x in steps], shares, drawstyle="steps-post", color=colour, lw=2, ls=style.line)
-        entry = f"{one.label}: {len(one.steady)} samples"
+        entry = f"{one.label}: {counted(len(one.steady), 'sample')}"
         upper.plot(middle, 0.5, marker=style.marker, color=colour, lw=2, ls=style.line, label=entry)
         # The marker of the curve at the left edge tells whose lane it is.
         edge = lower.get_yaxis_transform()
