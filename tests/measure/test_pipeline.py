@@ -16,40 +16,17 @@ EXPECTED = {"decode": 2, TO_DEVICE: 1, "resize": 4, MODEL: 20, TO_HOST: 1, "answ
 """Milliseconds of each stage of the simulated pipeline, apart from issuing."""
 
 
-def problems(steps: tuple[Step, ...], device: SimulatedDevice) -> list[str]:
-    """The stages whose time is not that of the simulated work, and ``sum`` if they do not add up."""
-    whole, spans = timed_pass(steps, 5, device, events_of(device))
-    found = {span.step.name: 1e3 * span.seconds for span in spans}
-    # Issuing the first work of a run takes the host 1 ms, in which the device is idle.
-    wrong = [name for name, value in found.items() if abs(value - EXPECTED[name]) > 1.01]
-    return wrong + (["sum"] if abs(sum(found.values()) / (1e3 * whole) - 1) > 0.02 else [])
-
-
 def test_stages_are_timed_by_events_that_are_read_at_the_end(device: SimulatedDevice) -> None:
     """Each stage has the time of its own work, all add up to the end-to-end time, and only the copy waits.
 
     What was still queued when the pass began belongs to no stage.
     """
     device.launch(takes=50 * MILLISECOND)
-    assert problems(simulated_steps(device), device) == []
+    whole, spans = timed_pass(simulated_steps(device), 5, device, events_of(device))
+    # Issuing the first work of a run takes the host 1 ms, in which the device is idle.
+    assert {span.step.name: pytest.approx(1e3 * span.seconds, abs=1.01) for span in spans} == EXPECTED
+    assert sum(span.seconds for span in spans) == pytest.approx(whole, rel=0.02)
     assert device.synchronizations == 3  # before the first timestamp, in the copy to the host, at the end
-
-
-def test_a_stage_without_events_is_caught(device: SimulatedDevice) -> None:
-    """Planted mistake: the host's clock gives the model the time of issuing it, and the copy the time of the model."""
-    steps = tuple(Step(each.name, each.call, each.place) for each in simulated_steps(device))
-    assert problems(steps, device) == ["resize", MODEL, TO_HOST]
-
-
-def test_work_of_the_device_in_a_stage_of_the_host_is_caught(device: SimulatedDevice) -> None:
-    """Planted mistake: the last stage, declared for the host, leaves work on the device behind."""
-
-    def answer(value: object) -> object:
-        device.launch(takes=10 * MILLISECOND)
-        return 5, "kept"
-
-    steps = (*simulated_steps(device)[:-1], Step("answer", answer, Place.HOST))
-    assert "sum" in problems(steps, device)
 
 
 def test_copies_stand_where_the_place_changes() -> None:

@@ -43,19 +43,6 @@ def test_every_output_must_be_within_its_bound(found: OutputAgreement, expected:
     assert found.is_same is expected
 
 
-def test_detections_that_only_one_side_has_count_on_both() -> None:
-    """99 in common are 99 of 101."""
-    assert detections(99).share == pytest.approx(99 / 101)
-    assert detections(99).unmatched == 2
-
-
-def test_an_error_of_zero_outputs_is_zero_only_if_there_is_none() -> None:
-    """There is nothing to divide by."""
-    assert OutputError("0", 1, 0.0, 0.0, 0.0).relative == 0
-    assert OutputError("0", 1, 1e-9, 0.0, 1e-9).relative is None
-    assert OutputError("0", 1, 1e-9, None, 1e-9).relative is None
-
-
 def test_a_network_that_magnifies_rounding_has_a_wider_bound() -> None:
     """Ten times what a small change of the inputs causes in torch, if that alone is over the usual bound."""
     usual, magnified = replace(error(1e-4), sensitivity=9e-6), replace(error(1e-4), sensitivity=2e-5)

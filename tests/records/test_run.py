@@ -1,11 +1,11 @@
-"""What a result knows about itself: groups, labels, judgements and whether everything failed alike."""
+"""What a result knows about itself: groups, labels and whether everything failed alike."""
 
 from __future__ import annotations
 
 import pytest
 from fake_runs import make, result_of
 
-from modelzoo.records.run import Result, Run, SettingRequest, now
+from modelzoo.records.run import Result, Run, SettingRequest
 from modelzoo.setting import Setting
 
 BF16 = Setting("bf16")
@@ -47,9 +47,3 @@ def test_labels_compare_the_settings_of_one_workload() -> None:
 def test_one_error_for_all_runs_is_found(runs: tuple[Run, ...], expected: Run | None) -> None:
     """Only if nothing ran, and everything failed for the same reason."""
     assert result_of(*runs).only_error() == expected
-
-
-def test_times_are_utc() -> None:
-    """Results of several machines can be sorted."""
-    assert now().endswith("+00:00")
-    assert len(now()) == len("2026-01-01T00:00:00+00:00")
