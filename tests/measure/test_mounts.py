@@ -91,7 +91,6 @@ def shown(job: Job, **environ: str) -> list[str]:
 def test_a_place_depends_on_the_path_alone_and_keeps_the_name() -> None:
     """Suffixes mean something; two files of one name do not meet; a directory that is closed is no part of it."""
     assert place("/root/.cache/w.safetensors") == "/modelzoo/inputs/0c5dd3debebb/w.safetensors"
-    assert place("/root/.cache/w.safetensors") == place("/root/.cache/w.safetensors")
     assert place("/home/me/w.safetensors") != place("/root/.cache/w.safetensors")
 
 
@@ -140,14 +139,12 @@ def test_the_files_that_a_job_names_are_shown(tmp_path: Path) -> None:
 def test_what_an_image_names_is_not_shown(tmp_path: Path) -> None:
     """Its weights and what it resolved may be any path of this machine; none of them is mounted."""
     secret = str(made(tmp_path / "secret"))
-    resolved = ResolvedSetting(weights=secret, input=secret)
-    job = Assignment(RESNET50, Setting(), Prepared(resolved, in_image(secret)), 1)
-    assert shown(job) == []
+    prepared = Prepared(ResolvedSetting(weights=secret, input=secret), in_image(secret))
+    job = Assignment(RESNET50, Setting(), prepared, 1)
+    assert shown(job) == shown(PrepareJob(RESNET50, (Setting(),), None, earlier=(prepared,))) == []
     found = sent(job)
     assert isinstance(found, Assignment)
     assert found.prepared.weights == in_image(secret)
-    earlier = (Prepared(resolved, in_image(secret)),)
-    assert shown(PrepareJob(RESNET50, (Setting(),), None, earlier=earlier)) == []
 
 
 def test_weights_found_on_this_machine_and_the_users_own_are_shown_to_the_preparation(tmp_path: Path) -> None:
@@ -258,11 +255,16 @@ def test_a_link_that_leaves_a_directory_is_refused(target: str, tmp_path: Path) 
     )
 
 
-def test_a_link_that_the_user_names_is_followed(tmp_path: Path) -> None:
-    """Its target was chosen by the user, and is seen under the name of the link."""
+def test_what_the_user_names_is_followed_if_it_is_a_link_and_left_to_the_worker_if_it_does_not_exist(
+    tmp_path: Path,
+) -> None:
+    """The target of a link is seen under its name; the worker knows what it was asked for."""
     real, link = made(tmp_path / "real.pth"), tmp_path / "w.pth"
     link.symlink_to(real)
     assert given(link) == [(str(real), place(str(link)))]
+    assert given(tmp_path / "nothing") == []
+    reason = refusal(made(tmp_path / "file") / "below").partition("file/")[2]
+    assert reason == "below cannot be shown to a container: Not a directory; name another file"
 
 
 def test_a_socket_is_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,13 +302,6 @@ def test_the_user_of_containers_may_read_its_own_files(tmp_path: Path) -> None:
         os.chown(path, owner, group)
         path.chmod(mode)
         assert len(given(path)) == 1
-
-
-def test_what_does_not_exist_is_left_to_the_worker(tmp_path: Path) -> None:
-    """It knows what it was asked for."""
-    assert given(tmp_path / "nothing") == []
-    reason = refusal(made(tmp_path / "file") / "below").partition("file/")[2]
-    assert reason == "below cannot be shown to a container: Not a directory; name another file"
 
 
 @pytest.mark.parametrize("name", ["a,b.jpg", 'a"b.jpg', "a\nb.jpg"])

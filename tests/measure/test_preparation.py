@@ -41,6 +41,15 @@ def test_everything_is_decided_and_equal_weights_are_made_once() -> None:
     assert set(sent) == {Progress("weights")}
 
 
+def test_a_setting_has_its_memory_and_its_threads_from_the_first_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenMP and BLAS libraries read these variables once, and an allocator is preloaded or never used."""
+    monkeypatch.setattr("modelzoo.machine.environment.find_library", lambda name: f"/lib/{name}.so")
+    (found,) = prepared(mlp(), RANDOM.replace(malloc="tcmalloc"))
+    for variables in (found.variables, found.validation_variables):
+        assert variables["LD_PRELOAD"] == "/lib/tcmalloc.so"
+        assert {variables[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS")} == {"1"}
+
+
 def test_mistakes_are_found_before_weights_are_made(tmp_path: Path) -> None:
     """A picture that is not one, for example."""
     text = tmp_path / "text.txt"
