@@ -50,15 +50,12 @@ def test_two_images_and_this_machine_are_measured_in_turn(
     here = numpy_setting(work)
     runs = runs_of(Request(work, (here.replace(image="zoo:a"), here, here.replace(image="zoo:b")), SHORT))
     assert [run.error for run in runs] == [None] * 3
-    reports = {run.group: run.report for run in runs}
-    found = [
-        (report.provenance.machine.image, report.provenance.machine.image_id)
-        for _, report in sorted(reports.items())
-        if report
-    ]
+    reports = [run.report for run in sorted(runs, key=lambda run: run.group) if run.report is not None]
+    machines = [report.provenance.machine for report in reports]
+    found = [(machine.image, machine.image_id) for machine in machines]
     assert found == [("a", "sha256:zoo:a"), (None, None), ("b", "sha256:zoo:b")]
-    assert len({report.prepared.weights for report in reports.values() if report}) == 1
-    waited = {report.usage.waited_seconds for report in reports.values() if report and report.usage}
+    assert len({report.prepared.weights for report in reports}) == 1
+    waited = {report.usage.waited_seconds for report in reports if report.usage}
     assert waited == {0.0}, "the turns of the others are no part of what is observed, here and in containers"
     assert engine.containers() == []
     names = [options(call)["--name"][0] for call in engine.calls("run")]
@@ -90,15 +87,14 @@ def test_a_container_has_the_cpus_and_gpus_that_its_setting_uses(
 ) -> None:
     """As an instance that shares the machine with others; those on CPUs do not depend on NVIDIA's toolkit."""
     engine.add("zoo:a", worker=ENDS)
-    cpu, setting = min(allowed_cpus()), A.replace(device=device)
-    launcher = ContainerLauncher("zoo:a", cpus=frozenset({cpu}))
-    jobs.prepare(Request(mlp(), (setting,), SHORT, launcher=launcher), silent)
+    launcher = ContainerLauncher("zoo:a", cpus=frozenset({min(allowed_cpus())}))
+    jobs.prepare(Request(mlp(), (A.replace(device=device),), SHORT, launcher=launcher), silent)
     (call,) = engine.calls("run")
-    assert (options(call)["--cpuset-cpus"], options(call).get("--gpus")) == ([str(cpu)], gpus)
+    assert (options(call)["--cpuset-cpus"], options(call).get("--gpus")) == ([str(min(allowed_cpus()))], gpus)
 
 
 def test_the_environment_is_the_images_with_what_changes_speed_here(
-    engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
+    engine: FakeDocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fast math that an image sets is removed and recorded; what names something on this machine does not pass."""
     engine.add("zoo:a", DNNL_DEFAULT_FPMATH_MODE="BF16", ARM_COMPUTE_FAST_MATH="2", LD_BIND_NOW="1")
@@ -111,7 +107,8 @@ def test_the_environment_is_the_images_with_what_changes_speed_here(
         "SECRET": "s",
     }.items():
         monkeypatch.setenv(name, value)
-    (run,) = runs_of(Request(mlp(), (A,), SHORT, audit=False))
+    work = odd_numpy(tmp_path / "odd")
+    (run,) = runs_of(Request(work, (numpy_setting(work).replace(image="zoo:a"),), SHORT, audit=False))
     assert run.report is not None, run.error
     removed = {"DNNL_DEFAULT_FPMATH_MODE", "ARM_COMPUTE_FAST_MATH"}
     assert run.report.provenance.environment.removed.keys() == removed

@@ -1,27 +1,27 @@
-"""Engines that run exported models go through export, timing, comparison of outputs, and judgement, in processes."""
+"""Engines that run exported models go through export, timing, comparison of outputs, and judgement."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from places import ROOT
+from measure.test_measurement import job_for, report_of
 from toy_workloads import SHORT, runs_of
 
 from modelzoo.frozen import replace
-from modelzoo.measure import jobs
 from modelzoo.measure.jobs import Request
-from modelzoo.records.run import Result, Run, RunReport, SettingRequest, now
+from modelzoo.measure.judgement import Judging
+from modelzoo.measure.preparation import prepare
+from modelzoo.records.protocol import PrepareJob
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
-from modelzoo.results import summary
-from modelzoo.results.refusals import OtherOutputs
+from modelzoo.results.refusals import OtherOutputs, other_outputs
 from modelzoo.setting import Setting
-from modelzoo.stats import Outcome
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import load_workload
 
+pytestmark = pytest.mark.usefixtures("restored")
 TORCH = Setting(weights="random", threads=1)
 DECLARATION = """
 from modelzoo.validity import Classification
@@ -53,106 +53,73 @@ WORKLOAD = Workload(
 """
 
 
-@pytest.fixture(scope="module")
-def workload(tmp_path_factory: pytest.TempPathFactory) -> Workload:
+@pytest.fixture
+def workload(tmp_path: Path) -> Workload:
     """Linear layers in a directory."""
-    folder = tmp_path_factory.mktemp("layers")
-    (folder / "workload.py").write_text(DECLARATION)
-    return load_workload(folder)
+    (tmp_path / "workload.py").write_text(DECLARATION)
+    return load_workload(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def runs(workload: Workload, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Run]]:
-    """Torch and all engines in turn, two processes each, by the name of the engine."""
-    names = ["ExportedEngine", "PerturbedEngine", "NoOutputsEngine", "BrokenEngine"]
-    settings = (TORCH, *(TORCH.replace(engine=f"engines.exported_engine:{name}") for name in names))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
-        patch.setenv("MODELZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
-        found = runs_of(Request(workload, settings, SHORT), 2)
-    return {
-        name: [run for run in found if run.requested == setting] for name, setting in zip(["torch", *names], settings)
-    }
+def setting(name: str) -> Setting:
+    """fp32 by an engine of tests/engines."""
+    return TORCH.replace(engine=f"engines.exported_engine:{name}")
 
 
-def reports(runs: list[Run]) -> list[RunReport]:
-    """The reports of runs that must not have failed."""
-    assert [run.error for run in runs] == [None, None]
-    return [run.report for run in runs if run.report is not None]
-
-
-def verdict(runs: dict[str, list[Run]], name: str) -> tuple[Outcome, list[object]]:
-    """What is found out about an engine compared with torch."""
-    requested = tuple(SettingRequest(run.workload, run.requested) for run in (runs["torch"][0], runs[name][0]))
-    both = [*runs["torch"], *runs[name]]
-    numbered = tuple(replace(run, group=group) for run, group in zip(both, [0, 0, 1, 1]))
-    _, row = summary.rows(Result(("run",), now(), requested, numbered))
-    assert row.speed is not None
-    return row.speed.verdict.outcome, [each.fact for each in row.speed.refused]
-
-
-def test_an_exported_model_runs_without_torch_on_the_same_inputs(runs: dict[str, list[Run]]) -> None:
+def test_an_exported_model_runs_without_torch_on_the_same_inputs(workload: Workload, numpy_engine: None) -> None:
     """The measuring worker never imports torch; its inputs have the digest of the workload's own."""
-    torch, exported = reports(runs["torch"]), reports(runs["ExportedEngine"])
-    assert {report.provenance.versions["torch imported"] for report in exported} == {"False"}
-    assert len({report.inputs_digest for report in (*torch, *exported)}) == 1
-    assert torch[0].inputs_digest is not None
-    assert [report.items for report in exported] == [("row", "row")] * 2
-    assert {report.provenance.engine for report in exported} == {"exported"}
-    assert all(report.prepared.export is None for report in torch)
+    (run,) = runs_of(Request(workload, (setting("ExportedEngine"),), SHORT))
+    assert run.report is not None, run.error
+    assert run.report.provenance.versions["torch imported"] == "False"
+    assert run.report.provenance.engine == "exported"
+    assert run.report.items == ("row", "row")
+    torch = report_of(TORCH, workload)
+    assert run.report.inputs_digest == torch.inputs_digest is not None
+    assert torch.prepared.export is None
 
 
-def test_the_export_says_what_was_converted(runs: dict[str, list[Run]]) -> None:
-    """All processes ran the same files; engines that convert differently have files of their own."""
-    first, second = reports(runs["ExportedEngine"])
-    assert first.prepared.export is not None
-    assert first.prepared.export == second.prepared.export
-    assert (first.prepared.export.conversion.exporter, first.prepared.export.parts) == ("numpy", ())
-    perturbed = reports(runs["PerturbedEngine"])[0].prepared.export
-    assert perturbed is not None
-    assert perturbed.state_sha256 == first.prepared.export.state_sha256
-    assert perturbed.sha256 != first.prepared.export.sha256
+def test_the_export_says_what_was_converted_and_its_outputs_are_compared(workload: Workload) -> None:
+    """Engines that convert differently have files of their own; numpy rounds in another order than torch, no more."""
+    exact, other = (report_of(setting(name), workload) for name in ("ExportedEngine", "PerturbedEngine"))
+    made, changed = exact.prepared.export, other.prepared.export
+    assert made is not None and changed is not None
+    assert (made.conversion.exporter, made.parts) == ("numpy", ())
+    assert made.state_sha256 == changed.state_sha256
+    assert made.sha256 != changed.sha256
+    assert exact.observed.agreement is not None
+    assert exact.observed.agreement.is_same, exact.observed.agreement.outputs
+    assert "OTHER_OUTPUTS" not in {each.code for each in exact.warnings}
+    assert other_outputs([exact]) is None
 
 
-def test_the_first_process_compares_outputs_and_the_setting_is_compared(runs: dict[str, list[Run]]) -> None:
-    """Numpy rounds in another order than torch, no more."""
-    first, second = reports(runs["ExportedEngine"])
-    assert first.observed.agreement is not None and second.observed.agreement is None
-    assert first.observed.agreement.is_same, first.observed.agreement.outputs
-    assert first.warnings == () or "OTHER_OUTPUTS" not in {each.code for each in first.warnings}
-    assert verdict(runs, "ExportedEngine")[0] is not Outcome.NOT_COMPARABLE
-
-
-def test_a_layer_that_is_off_by_one_percent_is_not_comparable(runs: dict[str, list[Run]]) -> None:
+def test_a_layer_that_is_off_by_one_percent_is_refused(workload: Workload) -> None:
     """Whatever its speed; the warning says what to do."""
-    first = reports(runs["PerturbedEngine"])[0]
-    assert first.observed.agreement is not None and first.observed.agreement.worst is not None
-    assert first.observed.agreement.worst.relative == pytest.approx(0.01, rel=0.5)
-    warning = next(each for each in first.warnings if each.code == "OTHER_OUTPUTS")
-    assert first.prepared.export is not None
-    assert first.prepared.export.path in warning.hint
-    refused = OtherOutputs("exported", first.observed.agreement)
-    assert verdict(runs, "PerturbedEngine") == (Outcome.NOT_COMPARABLE, [refused])
+    report = report_of(setting("PerturbedEngine"), workload)
+    found, export = report.observed.agreement, report.prepared.export
+    assert found is not None and found.worst is not None and export is not None
+    assert found.worst.relative == pytest.approx(0.01, rel=0.5)
+    (warning,) = (each for each in report.warnings if each.code == "OTHER_OUTPUTS")
+    assert export.path in warning.hint
+    assert other_outputs([report]) == OtherOutputs("exported", found)
 
 
-def test_outputs_that_are_not_known_are_not_comparable(runs: dict[str, list[Run]]) -> None:
+def test_outputs_that_are_not_known_are_refused(workload: Workload) -> None:
     """The reason is the engine's."""
-    first = reports(runs["NoOutputsEngine"])[0]
-    assert (first.observed.agreement, first.observed.agreement_problem) == (None, "the engine returns no arrays")
-    assert verdict(runs, "NoOutputsEngine")[0] is Outcome.NOT_COMPARABLE
+    report = report_of(setting("NoOutputsEngine"), workload)
+    assert other_outputs([report]) == OtherOutputs("exported", None, "the engine returns no arrays")
 
 
-def test_a_model_that_cannot_be_exported_says_why(runs: dict[str, list[Run]]) -> None:
-    """The other settings run all the same."""
+def test_a_model_that_cannot_be_exported_says_why(workload: Workload) -> None:
+    """The other settings can run all the same."""
+    job = PrepareJob(str(workload.directory), (setting("BrokenEngine"), TORCH), 0)
+    broken, torch = prepare(job, lambda message: None)
     message = "layers cannot be exported for exported: NotImplementedError: no operator aten::grumble; run it with "
-    errors = {run.error for run in runs["BrokenEngine"]}
-    assert errors == {message + "--engine torch"}
+    assert (broken.error, torch.error) == (message + "--engine torch", None)
 
 
-def test_an_engine_is_judged_against_torch(workload: Workload, numpy_engine: None) -> None:
+def test_an_engine_is_judged_against_torch(workload: Workload) -> None:
     """The reference is torch in fp32, in the same process; both sides agree."""
-    request = Request(workload, (TORCH.replace(engine="engines.exported_engine:ExportedEngine"),), SHORT)
-    report = jobs.validate(request, ValidityRequest(limit=8), lambda event: None, lambda exhibit: None)
+    job = replace(job_for(setting("ExportedEngine"), workload), validity=ValidityRequest(limit=8))
+    report = Judging(job, lambda message: None).judge()
     assert report.validity.verdict is not ValidityVerdict.NOT_VALID, report.validity.reason
     assert report.reference is not None and report.reference.setting is not None
     assert (report.reference.setting.engine, report.provenance.engine) == ("torch", "exported")

@@ -9,6 +9,8 @@ from toy_workloads import SHORT, numpy_classifier, numpy_setting, runs_of
 
 from modelzoo.errors import UsageError
 from modelzoo.measure.jobs import Request
+from modelzoo.measure.preparation import prepare
+from modelzoo.records.protocol import PrepareJob
 from modelzoo.records.run import Result, SettingRequest, now
 from modelzoo.results import summary
 from modelzoo.workload import Workload
@@ -26,8 +28,8 @@ def test_it_is_timed_and_its_precision_cannot_be_proven(workload: Workload) -> N
     """Times, versions and the reason why nothing is proven; the summary and ``--strict`` say so."""
     fp32 = numpy_setting(workload)
     requested = fp32, fp32.replace(precision="bf16")
-    runs = tuple(runs_of(Request(workload, requested, SHORT), 2))
-    assert [run.error for run in runs] == [None] * 4
+    runs = tuple(runs_of(Request(workload, requested, SHORT)))
+    assert [run.error for run in runs] == [None] * 2
     for run in runs:
         report = run.report
         assert report is not None and len(run.steady) == 3
@@ -44,6 +46,6 @@ def test_it_is_timed_and_its_precision_cannot_be_proven(workload: Workload) -> N
 
 def test_what_it_cannot_do_is_one_line(workload: Workload) -> None:
     """A mode that it lacks is refused by the engine, before anything is timed."""
-    request = Request(workload, (numpy_setting(workload).replace(mode="compile"),), SHORT)
-    (run,) = runs_of(request)
-    assert (run.error, run.error_kind) == ("--mode compile: the fake engine does not compile", UsageError.__name__)
+    job = PrepareJob(str(workload.directory), (numpy_setting(workload).replace(mode="compile"),), 0)
+    (found,) = prepare(job, lambda message: None)
+    assert (found.error, found.error_kind) == ("--mode compile: the fake engine does not compile", UsageError.__name__)

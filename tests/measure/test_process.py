@@ -33,17 +33,9 @@ def call(launcher: LocalLauncher, on_message: Callable[[Message], None] = print)
         return worker.call("prepare", result=tuple[Preparation, ...])
 
 
-def test_what_libraries_print_is_not_taken_for_messages(tmp_path: Path) -> None:
-    """Lines on stdout and stderr, also ones that look like messages, disturb nothing."""
-    messages = """print('{"type": "answer"}'); import sys; sys.stderr.write('{"type": "failed"}')"""
-    work = odd_numpy(tmp_path / "odd", build=f'{messages}; os.write(1, b"x" * 100000)')
-    (run,) = runs_of(Request(work, (numpy_setting(work),), SHORT, audit=False))
-    assert (run.error, len(run.steady)) == (None, 3)
-
-
 def test_a_worker_runs_in_a_strange_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``sitecustomize`` prints before the worker has taken standard output for itself, the user id is not in passwd,
-    and the encoding lacks what a model prints.
+    the encoding lacks what a model prints, and lines of libraries look like messages.
     """
     strange = "import pwd\npwd.getpwuid = {}.__getitem__\nprint('hello')\nprint('no line break', end='')\n"
     (tmp_path / "sitecustomize.py").write_text(strange)
@@ -51,9 +43,11 @@ def test_a_worker_runs_in_a_strange_environment(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
-    work = odd_numpy(tmp_path / "odd", inputs="import getpass; print('→', getpass.getuser())")
+    messages = """print('{"type": "answer"}'); import sys; sys.stderr.write('{"type": "failed"}')"""
+    build = f'{messages}; os.write(1, b"x" * 100000)'
+    work = odd_numpy(tmp_path / "odd", build, "import getpass; print('→', getpass.getuser())")
     (run,) = runs_of(Request(work, (numpy_setting(work),), SHORT, audit=False))
-    assert run.error is None
+    assert (run.error, len(run.steady)) == (None, 3)
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,10 @@ import fake_runs
 import pytest
 from toy_workloads import RANDOM, SHORT, mlp
 
-from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure import schedule
 from modelzoo.measure.jobs import Request
-from modelzoo.measure.schedule import FEWEST, MINIMUM, needed_rounds
+from modelzoo.measure.schedule import FEWEST
 from modelzoo.plan import Effort, Plan
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
@@ -242,12 +241,6 @@ def test_a_workload_that_cannot_run_does_not_stop_the_others(simulated: Simulate
     assert (designs["a"].stop_reason, designs["b"].stop_reason) == (StopReason.FAILED, StopReason.PRECISE)
 
 
-def test_a_budget_in_which_nothing_can_start_is_refused() -> None:
-    """Before anything is started, in one line that says what would do."""
-    with pytest.raises(UsageError, match=r"--budget 3s is too short: 2 processes.* at least 4 s"):
-        schedule.measure([Request(mlp(), BOTH, Plan())], Effort(budget=3.0), lambda event: None)
-
-
 @pytest.mark.parametrize(
     ("count", "effort", "expected"),
     [
@@ -260,19 +253,3 @@ def test_a_budget_in_which_nothing_can_start_is_refused() -> None:
 def test_the_default_budget_grows_with_what_is_asked_for(count: int, effort: Effort, expected: float | None) -> None:
     """Eight minutes for four workloads in two precisions."""
     assert schedule.budget([Request(mlp(), BOTH, Plan())] * count, effort) == expected
-
-
-@pytest.mark.parametrize(
-    ("costs", "seconds", "expected"),
-    [
-        ([10, 10], 1000, [MINIMUM, MINIMUM]),
-        ([14, 14, 16, 47], 570, [8, 8, 8, 4]),
-        ([14, 14, 16, 47], 620, [8, 8, 8, 5]),
-        ([47, 14], 160, [FEWEST, 5]),
-        ([100.0], 120, [FEWEST]),
-        ([], 100, []),
-    ],
-)
-def test_expensive_workloads_get_fewer_rounds(costs: list[float], seconds: float, expected: list[int]) -> None:
-    """The cheap ones get 8 each; what is left goes to the expensive ones, at least 3 rounds each."""
-    assert needed_rounds(costs, seconds) == expected

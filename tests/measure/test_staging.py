@@ -8,22 +8,24 @@ from unittest import mock
 import pytest
 import torch
 from fake_runs import WEIGHTS
-from toy_workloads import RANDOM, SHORT, mlp, runs_of
+from measure.test_measurement import report_of
+from toy_workloads import MLP, RANDOM
 
 from modelzoo.engines import create_engine
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.measure.jobs import Request
 from modelzoo.measure.loading import build, check_stages, require_stages
-from modelzoo.records.protocol import Assignment
-from modelzoo.records.run import Prepared, RunReport
+from modelzoo.measure.preparation import prepare
+from modelzoo.records.protocol import Assignment, PrepareJob
+from modelzoo.records.run import Prepared
 from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload import ModelOutput, Workload
+from modelzoo.workload import Workload
 from modelzoo.workload.declaration import input_request
 from modelzoo.workload.discovery import load_workload
 
+pytestmark = pytest.mark.usefixtures("restored")
 RESOLVED = ResolvedSetting(batch=4, stages=True)
 SOURCE = '''
 """Stages around a linear layer; the second one takes over half of the module's work."""
@@ -74,40 +76,17 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Workload:
     return load_workload(folder)
 
 
-@pytest.fixture(scope="module")
-def report(staged: Workload) -> RunReport:
-    """What a process reports."""
-    (run,) = runs_of(Request(staged, (RANDOM.replace(stages=True),), SHORT, audit=False))
-    assert run.report is not None, run.error
-    return run.report
-
-
-def test_a_process_reports_the_stages_and_the_whole(report: RunReport) -> None:
+def test_a_process_reports_the_stages_and_the_whole(staged: Workload) -> None:
     """A series for each stage, the end-to-end time, and that of passes without timestamps, all of one length."""
+    report = report_of(RANDOM.replace(stages=True), staged)
     assert report.timing is not None and report.pipeline is not None
     assert [stage.name for stage in report.pipeline] == ["decode", "soften", MODEL, "pick"]
     assert [each.name for each in report.timing.series] == [LATENCY, "decode", "soften", MODEL, "pick", UNDIVIDED]
     assert {len(each.values) for each in report.timing.series} == {3}
     whole = [sum(report.timing.values(stage.name)[i] for stage in report.pipeline) for i in range(3)]
     assert all(part <= latency for part, latency in zip(whole, report.timing.values(LATENCY)))
-
-
-def test_items_are_those_of_the_batch(report: RunReport) -> None:
-    """The result says what was in the pipeline."""
     assert report.items == ("ones",) * 4
     assert report.inputs_digest is not None
-
-
-def test_stages_and_model_compose_to_the_whole(staged: Workload) -> None:
-    """The part that the stages took over is not run twice."""
-    stages = require_stages(staged)(input_request(RESOLVED, WEIGHTS))
-    torch.manual_seed(0)
-    whole = staged.build({})
-    part = stages.part(staged.build({}))
-    part.load_state_dict(whole.state_dict())
-    made = stages.model_input()
-    expected = whole(torch.ones(4, 64)).argmax(1).tolist()
-    assert stages.after[0].call(ModelOutput(part(*made.args), made.context)) == expected
 
 
 def test_a_loaded_model_loses_the_part_too(staged: Workload) -> None:
@@ -125,11 +104,9 @@ def test_a_loaded_model_loses_the_part_too(staged: Workload) -> None:
 
 def test_a_workload_without_stages_is_refused_before_anything_is_made() -> None:
     """One line that names the page."""
+    (found,) = prepare(PrepareJob(str(MLP), (RANDOM.replace(stages=True),), 0), lambda message: None)
     message = "workload mlp declares no stages; see docs/workload.md"
-    with pytest.raises(UsageError, match=message):
-        require_stages(mlp())
-    (run,) = runs_of(Request(mlp(), (RANDOM.replace(stages=True),), SHORT))
-    assert (run.error, run.error_kind) == (message, "UsageError")
+    assert (found.error, found.error_kind) == (message, "UsageError")
 
 
 def test_engines_that_cannot_run_the_stages_are_refused(staged: Workload) -> None:

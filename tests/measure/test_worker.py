@@ -12,50 +12,40 @@ import pytest
 from toy_workloads import RANDOM, mlp
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.measure import worker
 from modelzoo.measure.jobs import prepare_job
 from modelzoo.records.protocol import PROTOCOL, Answer, Failed, Hello, Preparation, decode_message, encode_job
 from modelzoo.version import __version__
 from modelzoo.workload.discovery import CHECKOUT
 
-PREPARE = b'["prepare"]'
-
-
-def answers(*lines: bytes) -> tuple[int, list[object]]:
-    """Exit code and messages of a worker that is given these lines, which are all."""
-    command = [sys.executable, "-m", "modelzoo.measure.worker"]
-    done = subprocess.run(
-        command, input=b"".join(line + b"\n" for line in lines), cwd=CHECKOUT, capture_output=True, check=False
-    )
-    return done.returncode, [decode_message(each) for each in done.stdout.splitlines()]
-
-
 def test_a_worker_introduces_itself_and_answers() -> None:
     """Its protocol and version first, its result last; an impossible setting is part of the result."""
     job = prepare_job(mlp(), (RANDOM.replace(weights="/nonexistent"),))
-    code, messages = answers(encode_job(job), PREPARE)
-    assert code == 0
-    assert messages[0] == Hello(PROTOCOL, __version__)
-    assert isinstance(messages[-1], Answer)
-    (found,) = msgspec.json.decode(messages[-1].result, type=list[Preparation])
+    command = [sys.executable, "-m", "modelzoo.measure.worker"]
+    lines = encode_job(job) + b'\n["prepare"]\n'
+    done = subprocess.run(command, input=lines, cwd=CHECKOUT, capture_output=True, check=True)
+    first, *_, last = [decode_message(each) for each in done.stdout.splitlines()]
+    assert first == Hello(PROTOCOL, __version__)
+    assert isinstance(last, Answer)
+    (found,) = msgspec.json.decode(last.result, type=list[Preparation])
     assert found.error_kind == "WeightsError"
 
 
-@pytest.mark.parametrize("line", [b"", b"{", b'{"type": "conquer"}', b'{"type": "assignment"}', b"[]"])
-def test_a_job_that_is_none_is_refused(line: bytes) -> None:
-    """One line that says so, whatever arrives."""
-    code, messages = answers(line)
-    assert code == 2
-    assert isinstance(messages[-1], Failed)
-    assert messages[-1].error.startswith("the worker was given a job that it does not understand: ")
+JOB = encode_job(replace(prepare_job(mlp(), (RANDOM,)), parent=None))
 
 
-@pytest.mark.parametrize("line", [b"", b"{", b'["conquer"]', b'["__init__", {}, 1]', b'["prepare", 1]', b"[1]"])
-def test_a_call_that_is_none_is_refused(line: bytes) -> None:
-    """Of a method that it does not have, or with other arguments."""
-    lines = iter([encode_job(prepare_job(mlp(), (RANDOM,))).replace(str(os.getpid()).encode(), b"null"), line])
-    with pytest.raises(UsageError, match="the worker was given a call that it does not understand: "):
-        worker.obey(lines, lambda message: None)
+@pytest.mark.parametrize(
+    ("what", "lines"),
+    [
+        *(("job", [line]) for line in (b"", b"{", b'{"type": "conquer"}', b'{"type": "assignment"}', b"[]")),
+        *(("call", [JOB, line]) for line in (b"", b"{", b'["conquer"]', b'["__init__", {}, 1]', b'["prepare", 1]', b"[1]")),
+    ],
+)
+def test_what_is_no_job_or_no_call_is_refused(what: str, lines: list[bytes]) -> None:
+    """One line that says so, whatever arrives: a method that it does not have, or other arguments."""
+    with pytest.raises(UsageError, match=f"the worker was given a {what} that it does not understand: "):
+        worker.obey(iter(lines), lambda message: None)
 
 
 def test_a_long_message_arrives_whole_and_what_is_registered_for_the_end_runs(tmp_path: Path) -> None:
