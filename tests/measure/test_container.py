@@ -120,52 +120,6 @@ def test_the_environment_is_the_images_with_what_changes_speed_here(
     assert names.isdisjoint({"TORCH_HOME", "LD_PRELOAD", "MODELZOO_BACKEND", "SECRET", "PATH", "HOME", "LD_BIND_NOW"})
 
 
-PREPARES = """
-import msgspec, os, sys
-from modelzoo.records.codec import encode_json
-from modelzoo.records.protocol import PROTOCOL, Answer, Hello, Preparation, decode_job
-from modelzoo.records.run import Prepared
-from modelzoo.records.workload import Weights, WeightsKind
-from modelzoo.setting import ResolvedSetting
-
-job = decode_job(sys.stdin.buffer.readline())
-weights = Weights(WeightsKind.RANDOM, "seed 0", os.environ["MODELZOO_CACHE"] + "/w", "0" * 64)
-if job.earlier:
-    weights = job.earlier[0].weights
-    open(weights.path)
-else:
-    os.makedirs(os.environ["MODELZOO_CACHE"])
-    open(weights.path, "w")
-if os.environ.get("LIE"):
-    weights = Weights(WeightsKind.RANDOM, "seed 0", os.environ["LIE"], "0" * 64)
-resolved = ResolvedSetting(weights="random", threads=1, image=job.settings[0].image)
-found = msgspec.Raw(encode_json([Preparation(Prepared(resolved, weights))]))
-for message in (Hello(PROTOCOL, "0"), Answer(found)):
-    print(encode_json(message).decode(), flush=True)
-"""
-"""A worker that makes a file of weights in its cache, unless another process has named one, which it reads."""
-
-
-def test_an_image_reads_the_weights_that_another_has_made_and_writes_to_its_own_cache(engine: FakeDocker) -> None:
-    """Otherwise images of two releases of torch would have different random weights, and no verdict."""
-    for name in ("zoo:a", "zoo:b"):
-        engine.add(name, worker=PREPARES)
-    prepared = jobs.prepare(Request(mlp(), (A, A.replace(image="zoo:b")), SHORT), silent)
-    assert [each.error for each in prepared] == [None, None]
-    assert [each.prepared and each.prepared.weights.path for each in prepared] == ["/modelzoo/caches/a/w"] * 2
-    first, second = (options(call)["--volume"] for call in engine.calls("run"))
-    assert first == ["modelzoo-cache-a:/modelzoo/cache"]
-    assert second == ["modelzoo-cache-b:/modelzoo/cache", "modelzoo-cache-a:/modelzoo/caches/a:ro"]
-
-
-@pytest.mark.parametrize("lie", ["/modelzoo/caches/b/w", "/modelzoo/caches/b/../b/w"])
-def test_an_image_that_names_weights_in_the_cache_of_another_is_not_shown_them(lie: str, engine: FakeDocker) -> None:
-    """Unless it was shown that cache, it guesses."""
-    engine.add("zoo:a", worker=PREPARES, LIE=lie)
-    (prepared,) = jobs.prepare(Request(mlp(), (A,), SHORT), silent)
-    assert prepared.error == f"the worker names {lie}, in the cache of an image that it was not shown"
-
-
 def test_predictions_are_judged_in_the_image(engine: FakeDocker, tmp_path: Path) -> None:
     """Both models run there."""
     engine.add("zoo:a")
