@@ -132,8 +132,7 @@ def test_a_model_that_is_random_is_warned_of(tmp_path: Path, forward: str, detai
 
 def test_random_outputs_are_no_fault_of_the_mode(tmp_path: Path) -> None:
     """They are not compared with those of eager mode."""
-    work = written(tmp_path, "x = torch.nn.functional.dropout(x)")
-    report = report_of(work, FP32.replace(mode="script"))
+    report = report_of(written(tmp_path, "x = torch.nn.functional.dropout(x)"), FP32.replace(mode="script"))
     assert (report.observed.agreement, "OTHER_OUTPUTS" in [each.code for each in report.warnings]) == (None, False)
     assert report.observed.agreement_problem is not None
 

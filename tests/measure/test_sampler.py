@@ -50,11 +50,6 @@ def nothing() -> None:
     """The call under test does nothing."""
 
 
-def noise(i: int) -> float:
-    """A pseudo-random number from 0 to 1, the same in every run."""
-    return (i * 2654435761 % 2**32) / 2**32
-
-
 def test_cold_start_warm_up_and_steady_state_are_separate(clock: Make) -> None:
     """The first call is the cold start, decreasing times are warm-up, and neither is in the steady-state samples.
 
@@ -74,26 +69,21 @@ def test_cold_start_warm_up_and_steady_state_are_separate(clock: Make) -> None:
 @pytest.mark.parametrize("jitter", [0.0, 0.4])
 def test_sampling_takes_the_time_that_was_given(jitter: float, clock: Make) -> None:
     """However narrow or wide the process's own interval is: another process would differ by more."""
-    fake = clock(lambda i: 0.01 * (1 + jitter * noise(i)))
+    fake = clock(lambda i: 0.01 * (1 + jitter * (i * 2654435761 % 2**32) / 2**32))
     timing = sampler.measure(nothing, fake, Plan(max_seconds=2))
     assert (timing.warmup_end, timing.stop) == (WarmUpEnd.SETTLED, SamplingStop.TIME_LIMIT)
     assert sum(timing.steady) == pytest.approx(2, abs=0.1)
 
 
-def test_a_plan_without_an_end_is_refused(clock: Make) -> None:
-    """Before the first call."""
-    fake = clock(lambda i: 0.01)
-    with pytest.raises(ValueError, match="neither iterations nor seconds"):
-        sampler.measure(nothing, fake, Plan())
-    assert fake.calls == 0
-
-
-def test_a_drifting_warm_up_ends_at_its_limit(clock: Make) -> None:
-    """If times never stabilize, the warm-up ends at its time limit."""
-    fake = clock(lambda i: 0.001 * 1.02 ** min(i, 400))
-    timing = sampler.measure(nothing, fake, Plan(max_seconds=1, iterations=5))
+def test_a_warm_up_has_limits(clock: Make) -> None:
+    """It ends at its time limit if times never stabilize, and calls of microseconds are warmed up for a minimum time:
+    threads and clock frequencies need longer than ten of them.
+    """
+    timing = sampler.measure(nothing, clock(lambda i: 0.001 * 1.02 ** min(i, 400)), Plan(max_seconds=1, iterations=5))
     assert timing.warmup_end is WarmUpEnd.CAP
     assert sampler.WARMUP_MAX_SECONDS <= sum(timing.warmup) <= 1.5 * sampler.WARMUP_MAX_SECONDS
+    timing = sampler.measure(nothing, clock(lambda i: 5e-6), Plan(iterations=3))
+    assert sum(timing.warmup) >= sampler.WARMUP_MIN_SECONDS
 
 
 def test_slow_calls_are_warmed_up_once(clock: Make) -> None:
@@ -104,12 +94,6 @@ def test_slow_calls_are_warmed_up_once(clock: Make) -> None:
     timing = sampler.measure(nothing, clock(lambda i: 4.0), Plan(max_seconds=1))
     assert (len(timing.warmup), timing.warmup_end) == (1, WarmUpEnd.FEW)
     assert (len(timing.steady), timing.stop) == (sampler.MIN_SAMPLES, SamplingStop.TIME_LIMIT)
-
-
-def test_fast_calls_are_warmed_up_for_a_minimum_time(clock: Make) -> None:
-    """Ten calls of microseconds would do to compare windows, but threads and clock frequencies need longer."""
-    timing = sampler.measure(nothing, clock(lambda i: 5e-6), Plan(iterations=3))
-    assert sum(timing.warmup) >= sampler.WARMUP_MIN_SECONDS
 
 
 @pytest.mark.parametrize("warmup", [0, 3])

@@ -90,10 +90,8 @@ def test_configurations_alternate_and_the_best_is_measured_again_beside_its_base
     confirmation = Stage(StageKind.CONFIRMATION, (0, 2), 3, None, 3)
     assert results.of(stored.result).stage(StageKind.CONFIRMATION) == confirmation
     recommended = results.recommendation(stored.result)
-    assert recommended is not None
-    assert recommended.backing is results.Backing.CONFIRMED
-    assert recommended.row.rounds == 3
-    assert recommended.row.scaling is not None
+    assert recommended is not None and recommended.row.scaling is not None
+    assert (recommended.backing, recommended.row.rounds) == (results.Backing.CONFIRMED, 3)
 
 
 def test_a_single_configuration_or_nothing_that_is_fit_is_not_measured_again(searched: Searched) -> None:
@@ -132,8 +130,7 @@ def test_a_search_keeps_the_faster_half_and_measures_it_longest(searched: Search
     assert rows[0].is_final, "the others are compared with it"
     best = results.best(rows, None)
     assert best is not None
-    assert best.index == 1
-    assert best.rounds == 3, "only the last stage counts for it"
+    assert (best.index, best.rounds) == (1, 3), "only the last stage counts for it"
     assert [(len(stage.entrants), stage.first_round) for stage in found.stages] == [(8, 0), (5, 1), (2, 4)]
 
 

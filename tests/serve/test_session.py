@@ -1,10 +1,12 @@
-"""Instances of the example workload under load: started, calibrated, used and ended."""
+"""Instances under load: started, calibrated, used and ended."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from load_results import load
+from toy_workloads import numpy_classifier, numpy_setting
 
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import read_topology
@@ -17,7 +19,6 @@ from modelzoo.serve.places import generator_place
 from modelzoo.serve.runs import measure
 from modelzoo.serve.search import Deployment, fixed_size, open_session
 from modelzoo.setting import Setting
-from modelzoo.workload.discovery import CHECKOUT, load_workload
 
 
 def test_only_eager_torch_runs_any_size() -> None:
@@ -27,16 +28,14 @@ def test_only_eager_torch_runs_any_size() -> None:
     assert fixed_size(Setting(engine="onnxruntime"), 4) == 4
 
 
-def test_an_instance_answers_a_load_and_reports_at_its_end() -> None:
+def test_an_instance_answers_a_load_and_reports_at_its_end(tmp_path: Path, numpy_engine: None) -> None:
     """Batches of every size up to the maximum; where it ran is in its report."""
-    work = load_workload(CHECKOUT / "examples" / "mlp")
-    setting = Setting(batch=2, threads=1, options=work.option_values({"depth": "2", "width": "8"}))
-    request = Request(work, (setting,), Plan(warmup=2), audit=False)
+    work = numpy_classifier(tmp_path)
+    request = Request(work, (numpy_setting(work),), Plan(warmup=2), audit=False)
     (prepared,) = jobs.prepare(request, lambda event: None)
-    cpu = min(os.sched_getaffinity(0))
-    places = (InstancePlace((cpu,), 0),)
-    topology = read_topology()
-    place = generator_place(topology, places, frozenset(os.sched_getaffinity(0)))
+    cpus = frozenset(os.sched_getaffinity(0))
+    places = (InstancePlace((min(cpus),), 0),)
+    place = generator_place(read_topology(), places, cpus)
     requested = replace(load(batch=2, queries=40, bound=None, rate=200.0), fixed_size=None)
     ended: list[LoadSession] = []
     site = Deployment(request, prepared, places, place, lambda event: None)
@@ -46,4 +45,4 @@ def test_an_instance_answers_a_load_and_reports_at_its_end() -> None:
     assert len(run.latencies) == 40
     assert sum(each.size * each.count for each in run.batches) == 40
     (session,) = ended
-    assert session.reports[0].placement.cpus == (cpu,)
+    assert session.reports[0].placement.cpus == (min(cpus),)
