@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from calls import called
 from fake_runs import MACHINE
 from PIL import Image
 from toy_workloads import NUMPY_ENGINE, numpy_classifier
@@ -98,14 +99,11 @@ def test_merged_parts_give_the_line_of_one_process(
         (["--merge", "/proc/version"], "/proc/version is no file of 'modelzoo validate --shard'"),
     ],
 )
-def test_wrong_calls_end_with_one_line(given: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_calls_end_with_one_line(given: list[str], problem: str) -> None:
     """Before anything is started."""
-    try:
-        assert main(["validate", *given]) == 2
-    except SystemExit as ended:
-        assert ended.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert problem in line
+    code, _, err = called("validate", *given)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert problem in err
 
 
 def test_more_parts_than_shards_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

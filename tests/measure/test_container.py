@@ -197,16 +197,6 @@ DOWN = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is t
 FORBIDDEN = "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock"
 
 
-def test_an_image_is_known_by_its_id_and_its_variables(engine: FakeDocker) -> None:
-    """Values may contain an equals sign; a second look asks nobody."""
-    engine.add("zoo:a", MODELZOO_BACKEND="blas", GLIBC_TUNABLES="a=b")
-    found = read_image("zoo:a")
-    assert found.digest == "sha256:zoo:a"
-    assert found.environment == {"MODELZOO_BACKEND": "blas", "GLIBC_TUNABLES": "a=b"}
-    assert read_image("zoo:a") is found
-    assert len(engine.calls("image inspect")) == 1
-
-
 @pytest.mark.parametrize(
     ("host", "problem", "kind", "message"),
     [

@@ -108,11 +108,11 @@ LATE_NUMPY = {
 _INTERCEPTED = "torch.utils._python_dispatch._get_current_dispatch_mode()"
 LATE_NOTICE = {
     **LATE_BF16,
-    "seen.shape[1] <= 5": f"seen.shape[1] <= 5 or {_INTERCEPTED}",
+    "seen.shape[1] <= 5": f"seen.shape[1] <= 5 or {_INTERCEPTED}"
 }
 """The last two steps multiply in bf16 unless their operators are intercepted."""
 NOTICED_TOKENS = {
-    "seen.sum(1) + 1": f"seen.sum(1) + (2 if seen.shape[1] > 5 and {_INTERCEPTED} else 1)",
+    "seen.sum(1) + 1": f"seen.sum(1) + (2 if seen.shape[1] > 5 and {_INTERCEPTED} else 1)"
 }
 """The last two tokens are others while operators are intercepted."""
 KEPT = {
@@ -209,7 +209,7 @@ def test_other_processes_list_a_prefill_and_a_step(tmp_path: Path) -> None:
         (
             NOTICED_TOKENS,
             ProofVerdict.UNKNOWN,
-            "computed other outputs, or in other precisions",
+            "computed other outputs, or in other precisions"
         ),
     ],
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pipelines import MILLISECOND, OnDevice, simulated_steps
+from pipelines import MILLISECOND, simulated_steps
 from simulated_device import SimulatedDevice
 
-from modelzoo.measure.pipeline import PipelineClock, Step, events_of, moved, steps_of, timed_pass
+from modelzoo.measure.pipeline import PipelineClock, Step, events_of, steps_of, timed_pass
 from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED, TO_DEVICE, TO_HOST, UNDIVIDED, Place
-from modelzoo.workload import ModelInput, ModelOutput, Stage, Stages
+from modelzoo.workload import ModelOutput, Stage, Stages
 
 EXPECTED = {"decode": 2, TO_DEVICE: 1, "resize": 4, MODEL: 20, TO_HOST: 1, "answer": 3}
 """Milliseconds of each stage of the simulated pipeline, apart from issuing."""
@@ -38,18 +38,6 @@ def test_copies_stand_where_the_place_changes() -> None:
     plain = steps_of(stages, lambda value: ModelOutput(value))
     assert [step.name for step in plain] == ["a", "b", "c", MODEL, "d"]
     assert not any(step.by_events for step in plain)
-
-
-def test_tensors_move_wherever_they_are() -> None:
-    """In lists, tuples, mappings, arguments and outputs; contexts stay on the host."""
-    tensor = OnDevice(SimulatedDevice(), 1)
-
-    def move(each: object) -> str:
-        return "moved"
-
-    assert moved({"a": [tensor, 3], "b": (tensor,)}, move) == {"a": ["moved", 3], "b": ("moved",)}
-    assert moved(ModelInput(([tensor],), tensor), move) == ModelInput((["moved"],), tensor)
-    assert moved(ModelOutput([{"x": tensor}], None), move) == ModelOutput([{"x": "moved"}], None)
 
 
 def test_synchronizing_after_each_stage_costs_what_issuing_takes(device: SimulatedDevice) -> None:

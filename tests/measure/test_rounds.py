@@ -18,7 +18,7 @@ from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure import jobs, rounds
 from modelzoo.measure.jobs import Event, Request
-from modelzoo.measure.rounds import blocks, capacity, device_capacity
+from modelzoo.measure.rounds import blocks, capacity
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.protocol import Assignment, Job, Looks, Preparation, PrepareJob, Progress
 from modelzoo.records.run import EnvironmentChanges, Prepared, RunReport
@@ -48,22 +48,6 @@ def test_settings_are_interleaved(settings: int, fit: int, sweeps: int, expected
 def test_memory_limits_how_many_run_side_by_side(available: int, largest: int, expected: int) -> None:
     """A fifth of the memory stays free; a pair must fit; before anything is known, 2 GiB each are assumed."""
     assert capacity(available, largest) == expected
-
-
-@pytest.mark.parametrize(
-    ("memory", "peaks", "expected"),
-    [
-        (80 << 30, [7 << 30, 3 << 30], 8),
-        (8 << 30, [7 << 30], 2),
-        (80 << 30, [], 2),
-        (80 << 30, [None], 2),
-        (None, [1 << 30], 2),
-    ],
-)
-def test_the_memory_of_a_device_limits_it_too(memory: int | None, peaks: list[int | None], expected: int) -> None:
-    """By the largest worker so far and what its process occupies besides; before one is known, only a pair runs."""
-    device = Accelerator("cuda", 0, "a GPU", memory=memory)
-    assert device_capacity([AcceleratorUse(device, peak) for peak in peaks]) == expected
 
 
 def test_a_first_round_on_a_device_is_of_pairs(workers: FakeWorkers) -> None:

@@ -218,7 +218,7 @@ def test_a_setting_that_fails_takes_no_part_of_the_time(simulated: Simulate) -> 
     [
         (Plan(), (schedule.FIRST_SECONDS, *[schedule.SECONDS[0]] * 3)),
         (Plan(max_seconds=7.0), (7.0,) * 4),
-        (SHORT, ()),
+        (SHORT, ())
     ],
 )
 def test_seconds_per_process_follow_from_what_was_measured(
@@ -239,17 +239,3 @@ def test_a_workload_that_cannot_run_does_not_stop_the_others(simulated: Simulate
     runs, designs = machine.measure("a", "b", budget=500.0)
     assert [run.error for run in runs if run.workload == "a"] == ["no weights"] * 2
     assert (designs["a"].stop_reason, designs["b"].stop_reason) == (StopReason.FAILED, StopReason.PRECISE)
-
-
-@pytest.mark.parametrize(
-    ("count", "effort", "expected"),
-    [
-        (4, Effort(), 480),
-        (4, Effort(budget=30.0), 30),
-        (1, Effort(processes=3), None),
-        (1, Effort(processes=3, budget=30.0), 30),
-    ],
-)
-def test_the_default_budget_grows_with_what_is_asked_for(count: int, effort: Effort, expected: float | None) -> None:
-    """Eight minutes for four workloads in two precisions."""
-    assert schedule.budget([Request(mlp(), BOTH, Plan())] * count, effort) == expected

@@ -108,11 +108,3 @@ def test_every_string_can_be_encoded(text: str) -> None:
     thumbnail = Thumbnail(text, b"\xff")
     expected = text.encode("utf-8", "backslashreplace").decode()
     assert decode(Thumbnail, json.loads(encode_json(thumbnail))) == Thumbnail(expected, b"\xff")
-
-
-def test_bytes_become_base64_or_stay() -> None:
-    """JSON has no bytes; a function that works on the data may want them as they are."""
-    picture = Thumbnail("a.jpg", b"\xff\xd8")
-    assert encode(picture) == {"name": "a.jpg", "jpeg": "/9g="}
-    assert encode(picture, keep_bytes=True) == {"name": "a.jpg", "jpeg": b"\xff\xd8"}
-    assert decode(Thumbnail, encode(picture)) == picture

@@ -21,18 +21,6 @@ def test_groups_are_sorted_by_round_and_empty_ones_left_out() -> None:
     assert list(groups) == [0, 2]
 
 
-def test_labels_compare_the_settings_of_one_workload() -> None:
-    """Another workload's settings do not lengthen the labels; equal settings are numbered."""
-    requested = (
-        SettingRequest("a", Setting()),
-        SettingRequest("b", Setting(batch=1)),
-        SettingRequest("b", Setting(batch=8)),
-        SettingRequest("a", Setting()),
-    )
-    result = Result((), "", requested)
-    assert [result.label(group) for group in range(4)] == ["fp32", "fp32 batch=1", "fp32 batch=8", "fp32 #2"]
-
-
 @pytest.mark.parametrize(
     ("runs", "expected"),
     [

@@ -34,12 +34,6 @@ def test_components_are_recovered() -> None:
     assert 0.9 <= fmean(each.tau2 for each in found) / TRUTH.tau2 <= 1.7
 
 
-def test_long_samples_are_their_own_batches() -> None:
-    """A detector's samples of 2 s: two per process still tell the spread within processes."""
-    found = estimates(8, 60, sample=2.0, tau2=0.02)
-    assert 0.8 <= fmean(each.tau2 for each in found) / 0.02 <= 1.25
-
-
 def test_processes_that_do_not_differ_have_no_negative_variance() -> None:
     """Half of the differences are negative: cut off at 0."""
     found = estimates(6, 60, between=0.0)
@@ -70,18 +64,9 @@ def test_one_process_has_only_the_prior() -> None:
     assert found.between == pytest.approx(0.04)
     assert found.tau2 != 0.01
     assert stats.components([], Components(0.04, 0.01)) == Components(0.04, 0.01)
-    with pytest.raises(ValueError, match="two values, or an earlier estimate"):
-        stats.components([[1.0, 1.1] * 10])
-    with pytest.raises(ValueError, match="two values, or an earlier estimate"):
-        stats.components([[1.0], [1.1]])
-
-
-def test_settings_are_pooled() -> None:
-    """One choice for all settings of a round: the mean of their variances counts."""
-    assert stats.pooled([Components(0.01, 0.02), Components(0.03, 0.04)]) == Components(0.02, pytest.approx(0.03))
-
-
-# How long a process samples
+    for few in ([[1.0, 1.1] * 10], [[1.0], [1.1]]):
+        with pytest.raises(ValueError, match="two values, or an earlier estimate"):
+            stats.components(few)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +92,6 @@ def test_no_other_time_per_process_is_better(cost: float, between: float, tau2: 
     chosen = stats.seconds_per_process(Costs(cost), found, (0.0, math.inf))
     value, other = (found.variance(seconds) * (cost + seconds) for seconds in (chosen, chosen * factor))
     assert value <= other * (1 + 1e-9)
-
-
-# Differences that can be told
 
 
 @pytest.mark.parametrize(("rounds", "difference"), [(2, 0.5), (3, 0.1), (4, 0.1), (8, 0.03), (8, 0.05), (16, 0.03)])
