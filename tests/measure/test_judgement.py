@@ -158,15 +158,11 @@ def test_the_packages_that_decide_what_a_shard_holds_exist() -> None:
 
 def test_names_contents_and_number_of_files_all_count(tmp_path: Path) -> None:
     """Where the directory is does not."""
-    contents = {"a": "1", "z": "1"}
     found = []
-    for number, changes in enumerate(({}, {}, {"a": "2"}, {"b": "1"})):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        for name, text in {**contents, **changes}.items():
-            (folder / name).write_text(text)
-        found.append(files_sha256(folder, folder.iterdir()))
-    (folder / "a").unlink()
-    found.append(files_sha256(folder, folder.iterdir()))
+    for number, files in enumerate(("a1 z1", "a1 z1", "a2 z1", "b1 z1", "z1")):
+        (tmp_path / str(number)).mkdir()
+        for name, text in files.split():
+            (tmp_path / str(number) / name).write_text(text)
+        found.append(files_sha256(tmp_path / str(number), (tmp_path / str(number)).iterdir()))
     assert found[0] == found[1]
     assert len(set(found)) == 4

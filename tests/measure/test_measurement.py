@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,18 +153,6 @@ def test_observations_come_with_the_audit_and_the_extras(tmp_path: Path) -> None
     assert (seen.flops, seen.profile, seen.counts) == (None, None, ())
 
 
-def test_libraries_are_imported_before_the_model_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No garbage is collected while they are imported, as it is while the model is built."""
-    (tmp_path / "odd_library.py").write_text("import gc\nCOLLECTING = gc.isenabled()\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    job = job_for(RANDOM, odd(tmp_path / "odd", build="import odd_library"))
-    assert sys.modules.pop("odd_library").COLLECTING
-    odd(tmp_path / "odd", build="import odd_library", more="libraries=('odd_library',)")
-    measured(job)
-    assert not sys.modules.pop("odd_library").COLLECTING
-    assert gc.isenabled()
-
-
 def test_a_process_whose_kernels_no_log_names_is_audited_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no other way to prove what it ran; the canary and the data types then decide."""
     monkeypatch.setattr("modelzoo.evidence.audit.kernel_digest", lambda output: None)
@@ -201,14 +187,6 @@ def test_what_a_model_switches_is_no_longer_what_was_asked_for(
     assert list(said) == ([code] if code else [])
     assert found in said.get(code or "", "")
     assert report.busy_cores is not None
-
-
-def test_operations_that_cannot_be_counted_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason is recorded instead of vanishing."""
-    monkeypatch.setattr("torch.utils._python_dispatch.TorchDispatchMode.__enter__", None)
-    report = report_of(audit=True)
-    assert report.observed.flops is None
-    assert report.observed.flops_problem
 
 
 def test_a_worker_that_would_decide_otherwise_fails(monkeypatch: pytest.MonkeyPatch) -> None:

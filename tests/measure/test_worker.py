@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -63,16 +62,9 @@ def obey(lines, send):
 worker.obey = obey
 worker.leave(worker.main())
 """
-    job = prepare_job(mlp(), (RANDOM,))
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    # The job names its parent, with which the worker ends.
-    assert job.parent == os.getpid()
-    out, err = process.communicate(encode_job(job) + b"\n")
-    assert process.returncode == 0
+    done = subprocess.run([sys.executable, "-c", script], input=JOB + b"\n", capture_output=True, check=True)
     assert left.read_text() == "done"
-    last = decode_message(out.splitlines()[-1])
+    last = decode_message(done.stdout.splitlines()[-1])
     assert isinstance(last, Failed)
     assert len(last.error) == 3_000_000
-    assert err == b"an unfinished line"
+    assert done.stderr == b"an unfinished line"

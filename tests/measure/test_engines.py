@@ -1,4 +1,4 @@
-"""Engines that run exported models go through export, timing, comparison of outputs, and judgement."""
+"""Engines other than torch go through export, timing, comparison of outputs, proof and judgement."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from fake_runs import make, shown
 from measure.test_measurement import job_for, report_of
-from toy_workloads import SHORT, runs_of
+from toy_workloads import SHORT, numpy_setting, odd_numpy, runs_of
 
 from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request
@@ -17,6 +18,7 @@ from modelzoo.measure.preparation import prepare
 from modelzoo.records.protocol import PrepareJob
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.results.refusals import OtherOutputs, other_outputs
+from modelzoo.results.summary import is_unproven
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import load_workload
@@ -77,8 +79,8 @@ def test_an_exported_model_runs_without_torch_on_the_same_inputs(workload: Workl
     assert torch.prepared.export is None
 
 
-def test_the_export_says_what_was_converted_and_its_outputs_are_compared(workload: Workload) -> None:
-    """Engines that convert differently have files of their own; numpy rounds in another order than torch, no more."""
+def test_engines_that_convert_differently_have_files_of_their_own(workload: Workload) -> None:
+    """Their outputs are compared: numpy rounds in another order than torch, no more."""
     exact, other = (report_of(setting(name), workload) for name in ("ExportedEngine", "PerturbedEngine"))
     made, changed = exact.prepared.export, other.prepared.export
     assert made is not None and changed is not None
@@ -89,6 +91,16 @@ def test_the_export_says_what_was_converted_and_its_outputs_are_compared(workloa
     assert exact.observed.agreement.is_same, exact.observed.agreement.outputs
     assert "OTHER_OUTPUTS" not in {each.code for each in exact.warnings}
     assert other_outputs([exact]) is None
+
+
+def test_an_export_says_what_was_converted(tmp_path: Path) -> None:
+    """The process that measures it has no torch module that could tell."""
+    (tmp_path / "workload.py").write_text(DECLARATION.replace("torch.nn.ReLU())\n", "torch.nn.ReLU()).bfloat16()\n"))
+    report = report_of(setting("ExportedEngine"), load_workload(tmp_path))
+    assert report.prepared.export is not None and report.observed.agreement is not None
+    assert report.prepared.export.converted == {"bfloat16": 1.0}
+    assert "CONVERTED_WEIGHTS" in {each.code for each in report.warnings}
+    assert report.observed.agreement.is_same
 
 
 def test_a_layer_that_is_off_by_one_percent_is_refused(workload: Workload) -> None:
@@ -125,6 +137,34 @@ def test_an_engine_is_judged_against_torch(workload: Workload) -> None:
     assert (report.reference.setting.engine, report.provenance.engine) == ("torch", "exported")
     assert report.reference.observed.canary is not None
     assert report.prepared.export is not None
+
+
+REASON = "the fake engine has no kernel log, so its precision cannot be verified"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_an_engine_without_a_kernel_log_is_timed_and_its_precision_cannot_be_proven(
+    precision: str, tmp_path: Path
+) -> None:
+    """Times, versions and the reason why nothing is proven; the summary and ``--strict`` say so."""
+    work = odd_numpy(tmp_path / "odd")
+    requested = numpy_setting(work).replace(precision=precision)
+    report = report_of(requested, work)
+    own, seen = report.provenance, report.observed
+    assert report.timing is not None and len(report.timing.steady) == 3
+    assert (own.engine, own.libraries, seen.canary, seen.evidence) == ("fake", None, None, None)
+    assert (seen.evidence_problem, set(own.versions)) == (REASON, {"python", "numpy"})
+    (row,) = shown(replace(make([0.1], setting=requested), report=report))
+    assert (row.proof.verdict, row.proof.ground) == (None, REASON)
+    assert is_unproven(row)
+
+
+def test_what_an_engine_cannot_do_is_one_line(tmp_path: Path) -> None:
+    """A mode that it lacks is refused by the engine, before anything is timed."""
+    work = odd_numpy(tmp_path / "odd")
+    job = PrepareJob(str(work.directory), (numpy_setting(work).replace(mode="compile"),), 0)
+    (found,) = prepare(job, lambda message: None)
+    assert (found.error, found.error_kind) == ("--mode compile: the fake engine does not compile", "UsageError")
 
 
 def test_standard_workloads_are_declared_without_torch() -> None:
