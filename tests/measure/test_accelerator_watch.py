@@ -35,10 +35,7 @@ class FakeSensors:
 
 
 def test_readings_before_during_and_after(device: SimulatedDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sensors are read between calls only, and at the beginning of each turn; times are not affected.
-
-    Once throttling shows, the calls since the reading before may have been slower.
-    """
+    """Sensors are read between calls only, and at the beginning of each turn; times are not affected."""
     monkeypatch.setattr(clock, "INTERVAL", 0.0)
     watched = Watch(device, clock.DeviceClock(device), FakeSensors())
     sampling = Sampling(device.launch, watched, Plan(warmup=2, iterations=3))

@@ -25,86 +25,48 @@ from modelzoo.workload.discovery import load_workload
 
 pytestmark = pytest.mark.usefixtures("restored")
 SOURCE = '''
-"""The next token is the sum of all tokens so far, plus one: the state is the list of what was seen."""
+import torch
+from modelzoo.workload import Generation, Inputs, Workload
 
-from modelzoo.workload import Generation, Inputs, Option, Workload
+class Sum(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(64, 64, bias=False)
+        torch.nn.init.eye_(self.head.weight)
 
-TOKENS = 64
-
-
-def build(options):
-    import torch
-
-    class Sum(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.head = torch.nn.Linear(TOKENS, TOKENS, bias=False)
-            torch.nn.init.eye_(self.head.weight)
-
-        def forward(self, ids, cache=None):
-            seen = ids if cache is None else torch.cat([*cache, ids], 1)
-            if cache is not None:
-                cache.append(ids)
-            return self.head(torch.nn.functional.one_hot((seen.sum(1) + 1) % TOKENS, TOKENS).float())
-
-    return Sum()
-
+    def forward(self, ids, cache=None):
+        seen = ids if cache is None else torch.cat([*cache, ids], 1)
+        if cache is not None:
+            cache.append(ids)
+        return self.head(torch.nn.functional.one_hot((seen.sum(1) + 1) % 64, 64).float())
 
 def inputs(request):
-    import torch
-
-    length = request.options["prompt-tokens"]
-    rows = [[(row + column) % TOKENS for column in range(length)] for row in range(request.batch)]
-    return Inputs((torch.tensor(rows),), tuple(f"row {row}" for row in range(request.batch)))
-
+    return Inputs((torch.arange(3) + torch.arange(request.batch)[:, None],), ("row",) * request.batch)
 
 def prefill(forward, ids):
     cache = []
     return forward(ids, cache), cache
 
-
 def step(forward, token, cache):
     return forward(token, cache), cache
 
+def generate(options):
+    return Generation(3, 5, prefill, step, cache_bytes=lambda cache: sum(ids.nbytes for ids in cache))
 
-def cache_bytes(cache):
-    return sum(ids.nbytes for ids in cache)
-
-
-WORKLOAD = Workload(
-    "generating",
-    "a sum of tokens",
-    "prompts",
-    build,
-    inputs,
-    generate=lambda options: Generation(
-        options["prompt-tokens"], options["new-tokens"], prefill, step, cache_bytes=cache_bytes
-    ),
-    options=(
-        Option("prompt-tokens", 3, "tokens of each prompt", int, is_input=True),
-        Option("new-tokens", 5, "tokens to generate", int, is_input=True),
-    ),
-    batch=2,
-)
+WORKLOAD = Workload("generating", "sums", "prompts", lambda options: Sum(), inputs, generate=generate, batch=2)
 '''
+"""The next token is the sum of all tokens so far, plus one: the state is the list of what was seen."""
 
 
-LATE_BF16 = {
-    "return self.head(": "return (self.head if seen.shape[1] <= 5 else self.rounding)(",
-    "def forward(": """def rounding(self, rows):
-            return (rows.bfloat16() @ self.head.weight.bfloat16().t()).float()
+def late(outside: str) -> dict[str, str]:
+    """The last two steps multiply rows by the weight otherwise."""
+    other = f"def other(self, rows, weight):\n        return {outside}\n\n    def forward("
+    head = "return (self.head if seen.shape[1] <= 5 else lambda rows: self.other(rows, self.head.weight))("
+    return {"return self.head(": head, "def forward(": other}
 
-        def forward(""",
-}
-"""The last two steps multiply in bf16."""
-LATE_NUMPY = {
-    "return self.head(": "return (self.head if seen.shape[1] <= 5 else self.outside)(",
-    "def forward(": """def outside(self, rows):
-            return torch.from_numpy(rows.numpy() @ self.head.weight.numpy().T)
 
-        def forward(""",
-}
-"""The last two steps multiply in numpy."""
+LATE_BF16 = late("(rows.bfloat16() @ weight.bfloat16().t()).float()")
+LATE_NUMPY = late("torch.from_numpy(rows.numpy() @ weight.numpy().T)")
 _INTERCEPTED = "torch.utils._python_dispatch._get_current_dispatch_mode()"
 LATE_NOTICE = {
     **LATE_BF16,
@@ -117,8 +79,8 @@ NOTICED_TOKENS = {
 """The last two tokens are others while operators are intercepted."""
 KEPT = {
     "    cache = []\n": "    cache = CACHE\n    assert not cache\n",
-    "def prefill": "CACHE = []\n\n\ndef prefill",
-    "cache_bytes=cache_bytes": "cache_bytes=cache_bytes, reset=list.clear",
+    "def prefill": "CACHE = []\n\ndef prefill",
+    "prefill, step, ": "prefill, step, reset=list.clear, ",
 }
 """One state, which every generation uses again."""
 READ = DecodingBytes(64 * 64 * 4, 2 * 8 * (4 + 5 + 6 + 7) / 4)

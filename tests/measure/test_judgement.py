@@ -38,10 +38,7 @@ def job_for(work: Workload) -> Assignment:
 
 
 def test_a_judgement_records_both_models_and_what_identifies_the_work(tmp_path: Path) -> None:
-    """Settings and proof of both sides, versions, machine and the workload's digest; exhibits and progress go out.
-
-    bf16, imitated by cutting off mantissa bits, agrees with fp32, but nothing says what its rounding may do.
-    """
+    """Settings and proof of both sides, versions, machine and the workload's digest; exhibits and progress go out."""
     sent: list[Message] = []
     job = job_for(numpy_classifier(tmp_path))
     report = Judging(job, sent.append).judge()
@@ -70,11 +67,7 @@ def test_a_worker_that_would_judge_another_setting_fails(tmp_path: Path) -> None
 
 
 def test_an_audit_that_fails_does_not_lose_the_judgement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the reason why there is no evidence.
-
-    The tested model is audited once, after the judgement, which is not VALID here, so with replays; the reference also
-    before it.
-    """
+    """It is the reason why there is no evidence."""
     replays: list[object] = []
 
     def failing(*args: object, **options: object) -> None:

@@ -94,19 +94,14 @@ def test_a_place_depends_on_the_path_alone_and_keeps_the_name() -> None:
     assert place("/home/me/w.safetensors") != place("/root/.cache/w.safetensors")
 
 
-def test_an_image_has_the_workloads_that_are_copied_into_it(tmp_path: Path) -> None:
+def test_an_image_has_the_workloads_that_are_copied_into_it() -> None:
     """The standard four and the examples; any other directory is shown."""
-    for directory, expected in {
-        RESNET50: "/modelzoo/resnet50",
-        str(CHECKOUT / "examples" / "mlp"): "/modelzoo/examples/mlp",
-        str(CHECKOUT / "tests" / "docker" / "conv_linear"): place(str(CHECKOUT / "tests" / "docker" / "conv_linear")),
-        "/home/me/mine": place("/home/me/mine"),
-    }.items():
+    mine = str(CHECKOUT / "tests" / "docker" / "conv_linear")
+    copied = {RESNET50: "/modelzoo/resnet50", str(CHECKOUT / "examples" / "mlp"): "/modelzoo/examples/mlp"}
+    for directory, expected in {**copied, mine: place(mine), "/home/me/mine": place("/home/me/mine")}.items():
         job = PrepareJob(directory, (Setting(),), 1)
-        found = sent(job)
-        assert isinstance(found, PrepareJob)
-        assert found.directory == expected
-        assert named_files(job, {}) == ((directory,) if expected == place(directory) else ())
+        assert sent(job).directory == expected
+        assert named_files(job, {}) == (() if directory in copied else (directory,))
 
 
 def test_what_leads_to_the_hub_is_for_a_container_that_downloads(tmp_path: Path) -> None:
@@ -150,20 +145,13 @@ def test_what_an_image_names_is_not_shown(tmp_path: Path) -> None:
 def test_weights_found_on_this_machine_and_the_users_own_are_shown_to_the_preparation(tmp_path: Path) -> None:
     """What images have made themselves lies in their caches."""
     found, own = made(tmp_path / "found.pth"), made(tmp_path / "own" / "w.pth").parent
-    earlier = (
-        Prepared(ResolvedSetting(), weights(found)),
-        Prepared(ResolvedSetting(), in_image(f"{CACHE_A}/modelzoo/random/w.safetensors")),
-        Prepared(ResolvedSetting(), in_image(f"{CACHE_B}/modelzoo/random/w.safetensors")),
-    )
-    job = PrepareJob(RESNET50, (Setting(),), None, earlier=earlier)
+    known = weights(found), in_image(f"{CACHE_A}/random/w"), in_image(f"{CACHE_B}/random/w")
+    job = PrepareJob(RESNET50, (Setting(),), None, earlier=tuple(Prepared(ResolvedSetting(), each) for each in known))
     assert shown(job, MODELZOO_WEIGHTS=str(own)) == [str(found), str(own)]
     seen = sent(job, MODELZOO_WEIGHTS=str(own))
     assert isinstance(seen, PrepareJob)
-    assert [each.weights.path for each in seen.earlier] == [
-        place(str(found)),
-        "/modelzoo/cache/modelzoo/random/w.safetensors",
-        f"{CACHE_B}/modelzoo/random/w.safetensors",
-    ]
+    paths = [each.weights.path for each in seen.earlier]
+    assert paths == [place(str(found)), "/modelzoo/cache/random/w", f"{CACHE_B}/random/w"]
 
 
 def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
@@ -176,13 +164,14 @@ def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
     own = sent(job)
     assert isinstance(own, Assignment) and own.validity is not None
     assert (own.directory, own.validity.data) == (place("/work"), place(data))
-    assert (own.requested.weights, own.requested.input) == (place(checkpoint), place(picture))
-    assert (own.setting.weights, own.setting.input) == (place(checkpoint), place(picture))
+    for setting in (own.requested, own.setting):
+        assert (setting.weights, setting.input) == (place(checkpoint), place(picture))
     assert own.prepared.weights.path == place(checkpoint)
-    rows = ((f"{place(data)}/a.jpg and {place(picture)}",),)
-    line = encode_json(Exhibit("a.csv", csv=CsvRows(("text",), rows)))
-    expected = Exhibit("a.csv", csv=CsvRows(("text",), ((f"{data}/a.jpg and {picture}",),)))
-    assert outside(line, named_files(job, {}), CACHE_A) == encode_json(expected)
+    there, here = (
+        encode_json(Exhibit("a.csv", csv=CsvRows(("text",), ((f"{each(data)}/a.jpg and {each(picture)}",),))))
+        for each in (place, str)
+    )
+    assert outside(there, named_files(job, {}), CACHE_A) == here
 
 
 def test_an_image_has_a_cache_of_its_own_and_reads_weights_in_others() -> None:
@@ -204,8 +193,7 @@ def test_the_cache_of_an_image_has_a_name_of_its_own_here() -> None:
     line = b'["/modelzoo/cache/w", "in /modelzoo/cache/w: no", "/modelzoo/cachet", "/a/modelzoo/cache/w"]'
     expected = f'["{CACHE_A}/w", "in {CACHE_A}/w: no", "/modelzoo/cachet", "/a/modelzoo/cache/w"]'
     assert outside(line, (), CACHE_A) == expected.encode()
-    conversion = Conversion("toy", "1")
-    export = Export(f"{CACHE_A}/exports/e", "b", conversion, "", "")
+    export = Export(f"{CACHE_A}/exports/e", "b", Conversion("toy", "1"), "", "")
     prepared = Prepared(ResolvedSetting(), in_image(f"{CACHE_A}/w"), export)
     seen = sent(Assignment(RESNET50, DEFAULT, prepared, 1))
     assert isinstance(seen, Assignment) and seen.prepared.export is not None

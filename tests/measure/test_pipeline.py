@@ -17,10 +17,7 @@ EXPECTED = {"decode": 2, TO_DEVICE: 1, "resize": 4, MODEL: 20, TO_HOST: 1, "answ
 
 
 def test_stages_are_timed_by_events_that_are_read_at_the_end(device: SimulatedDevice) -> None:
-    """Each stage has the time of its own work, all add up to the end-to-end time, and only the copy waits.
-
-    What was still queued when the pass began belongs to no stage.
-    """
+    """Each stage has the time of its own work, all add up to the end-to-end time, and only the copy waits."""
     device.launch(takes=50 * MILLISECOND)
     whole, spans = timed_pass(simulated_steps(device), 5, device, events_of(device))
     # Issuing the first work of a run takes the host 1 ms, in which the device is idle.

@@ -23,10 +23,7 @@ def prepared(work: Workload, *settings: Setting) -> tuple[Preparation, ...]:
 
 
 def test_everything_is_decided_and_equal_weights_are_made_once() -> None:
-    """Threads, batch, options and the bf16 method; both precisions share one weights file, and progress is reported.
-
-    A setting that cannot run does not stop the others.
-    """
+    """Threads, batch, options and the bf16 method; both precisions share one weights file, and progress is reported."""
     sent: list[object] = []
     settings = RANDOM, RANDOM.replace(device="tpu"), BF16.replace(batch=2)
     first, failed, second = prepare(PrepareJob(str(mlp().directory), settings, 0), sent.append)

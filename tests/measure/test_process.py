@@ -50,47 +50,37 @@ def test_a_worker_runs_in_a_strange_environment(tmp_path: Path, monkeypatch: pyt
     assert (run.error, len(run.steady)) == (None, 3)
 
 
+OUT_OF_MEMORY = "out of memory; use a smaller --batch"
+
+
 @pytest.mark.parametrize(
     ("line", "error", "kind"),
     [
-        pytest.param(
+        (
             "os.kill(os.getpid(), 9)",
             "the worker process was ended by SIGKILL (out of memory? try a smaller --batch)",
             "WorkerError",
-            id="killed, most often for want of memory",
         ),
-        pytest.param(
+        (
             "raise ArithmeticError('seven is not eight')",
             "{place}, line 11: ArithmeticError: seven is not eight; correct it there",
             "UsageError",
-            id="a crash: one line, not the traceback",
         ),
-        pytest.param(
-            "import torch; torch.empty(10**15)",
-            "out of memory; use a smaller --batch",
-            "WorkerError",
-            id="a failed allocation of torch's",
-        ),
-        pytest.param("raise MemoryError", "out of memory; use a smaller --batch", "WorkerError", id="one of Python's"),
-        pytest.param(
-            "from modelzoo.errors import InputError; raise InputError('no such image: x')",
-            "no such image: x",
-            "InputError",
-            id="an error of the suite keeps its class",
-        ),
-        pytest.param(
+        ("raise RuntimeError('[enforce fail] can\\'t allocate memory: you tried')", OUT_OF_MEMORY, "WorkerError"),
+        ("raise MemoryError", OUT_OF_MEMORY, "WorkerError"),
+        ("from modelzoo.errors import InputError; raise InputError('no such image: x')", "no such image: x", "InputError"),
+        # The end of what it printed, without what a terminal would obey.
+        (
             "os.write(2, b'x' * 100_000_000 + b'\\n\\x1b[2Jlast\\n'); os._exit(3)",
             "the worker process ended with code 3: \\x1b[2Jlast",
             "WorkerError",
-            id="the end of what it printed, without what a terminal would obey",
         ),
     ],
 )
 def test_a_worker_that_fails_gives_one_line(line: str, error: str, kind: str, tmp_path: Path) -> None:
-    """Its error and the kind of that, here of one whose inputs fail while it prepares."""
+    """Its error and the kind of that, not the traceback, here of one whose inputs fail while it prepares."""
     work = odd_numpy(tmp_path / "odd", inputs=line)
-    request = Request(work, (numpy_setting(work).replace(input="/"),), SHORT, audit=False)
-    (run,) = runs_of(request)
+    (run,) = runs_of(Request(work, (numpy_setting(work).replace(input="/"),), SHORT, audit=False))
     assert (run.error, run.error_kind) == (error.format(place=work.directory / "workload.py"), kind)
 
 
@@ -101,9 +91,7 @@ def test_without_temporary_files_there_is_one_line(monkeypatch: pytest.MonkeyPat
         raise FileNotFoundError(2, "No usable temporary directory found")
 
     monkeypatch.setattr("tempfile.TemporaryFile", fail)
-    message = (
-        "no temporary file can be written: No usable temporary directory found; name another directory with TMPDIR"
-    )
+    message = "no temporary file can be written: No usable temporary directory found; name another directory with TMP"
     with pytest.raises(EnvironmentProblem, match=message):
         call(LocalLauncher())
 

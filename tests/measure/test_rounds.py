@@ -42,12 +42,9 @@ def test_settings_are_interleaved(settings: int, fit: int, sweeps: int, expected
     assert [blocks(range(settings), fit, sweep) for sweep in range(sweeps)] == expected
 
 
-@pytest.mark.parametrize(
-    ("available", "largest", "expected"), [(10 << 30, 1 << 30, 8), (1 << 30, 1 << 30, 2), (10 << 30, 0, 4)]
-)
-def test_memory_limits_how_many_run_side_by_side(available: int, largest: int, expected: int) -> None:
+def test_memory_limits_how_many_run_side_by_side() -> None:
     """A fifth of the memory stays free; a pair must fit; before anything is known, 2 GiB each are assumed."""
-    assert capacity(available, largest) == expected
+    assert [capacity(10 << 30, 1 << 30), capacity(1 << 30, 1 << 30), capacity(10 << 30, 0)] == [8, 2, 4]
 
 
 def test_a_first_round_on_a_device_is_of_pairs(workers: FakeWorkers) -> None:
@@ -159,15 +156,18 @@ def test_what_does_not_vary_is_taken_once_per_setting(workers: FakeWorkers) -> N
 
 
 def test_impossible_settings_are_tried_once_and_dead_workers_again(workers: FakeWorkers) -> None:
-    """What the call made impossible stays so; a worker that died may have had bad luck."""
+    """What the call made impossible, or could not be prepared, stays so; a worker that died may have had bad luck."""
 
     def measured(job: Assignment) -> RunReport:
         raise UsageError("impossible") if job.requested.precision == "bf16" else WorkerError("died")
 
     workers.measured = measured
-    runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT), 3, silent)
-    assert sorted(run.requested.precision for run in runs) == ["bf16", "fp32", "fp32", "fp32"]
-    assert {(run.error, run.error_kind) for run in runs} == {("impossible", "UsageError"), ("died", "WorkerError")}
+    failed = Preparation(error="no compiler", error_kind="EnvironmentProblem")
+    workers.prepare = lambda job: (*workers.prepared(job)[:2], failed)
+    runs = runs_of(Request(mlp(), (RANDOM, BF16, RANDOM.replace(mode="compile")), SHORT), 3)
+    found = [(run.group, run.error, run.error_kind) for run in runs]
+    once = (1, "impossible", "UsageError"), (2, "no compiler", "EnvironmentProblem")
+    assert sorted(found) == [*[(0, "died", "WorkerError")] * 3, *once]
 
 
 def test_a_setting_that_an_emulator_ran_is_over(workers: FakeWorkers) -> None:
@@ -201,15 +201,6 @@ def test_workers_get_the_variables_that_their_setting_needs(
     assert [each.get("DNNL_DEFAULT_FPMATH_MODE") for each in workers.variables] == [None, None, "BF16", None, None]
     removed, applied = EnvironmentChanges(removed=named), EnvironmentChanges(applied=named)
     assert [job.environment for job in workers.assigned] == [removed, applied, removed]
-
-
-def test_a_setting_that_cannot_be_prepared_does_not_stop_the_others(workers: FakeWorkers) -> None:
-    """It fails once with its own error; the other setting is measured in every round."""
-    failed = Preparation(error="no compiler", error_kind="EnvironmentProblem")
-    workers.prepare = lambda job: (workers.prepared(job)[0], failed)
-    runs = runs_of(Request(mlp(), (RANDOM, RANDOM.replace(mode="compile")), SHORT), 2)
-    found = [(run.group, run.error, run.error_kind) for run in runs]
-    assert found == [(1, "no compiler", "EnvironmentProblem"), (0, None, None), (0, None, None)]
 
 
 def test_a_preparation_that_died_is_repeated_in_the_next_round(workers: FakeWorkers) -> None:

@@ -51,10 +51,7 @@ def nothing() -> None:
 
 
 def test_cold_start_warm_up_and_steady_state_are_separate(clock: Make) -> None:
-    """The first call is the cold start, decreasing times are warm-up, and neither is in the steady-state samples.
-
-    Whoever watches gets the phase, and the number of calls during sampling.
-    """
+    """The first call is the cold start, decreasing times are warm-up, and neither is in the steady-state samples."""
     fake, reported = clock(lambda i: 1.0 if i == 0 else 0.01 * (1 + 4 * 0.8**i)), list[tuple[str, int]]()
     timing = sampler.measure(nothing, fake, Plan(max_seconds=3), lambda *words: reported.append(words))
     assert timing.cold_start == 1.0
@@ -87,10 +84,7 @@ def test_a_warm_up_has_limits(clock: Make) -> None:
 
 
 def test_slow_calls_are_warmed_up_once(clock: Make) -> None:
-    """There are too few calls of several seconds to compare windows: one is made, and the reason is recorded.
-
-    A minimum of samples is taken although they take longer than the limit.
-    """
+    """There are too few calls of several seconds to compare windows: one is made, and the reason is recorded."""
     timing = sampler.measure(nothing, clock(lambda i: 4.0), Plan(max_seconds=1))
     assert (len(timing.warmup), timing.warmup_end) == (1, WarmUpEnd.FEW)
     assert (len(timing.steady), timing.stop) == (sampler.MIN_SAMPLES, SamplingStop.TIME_LIMIT)
@@ -98,10 +92,7 @@ def test_slow_calls_are_warmed_up_once(clock: Make) -> None:
 
 @pytest.mark.parametrize("warmup", [0, 3])
 def test_fixed_counts_are_kept(warmup: int, clock: Make) -> None:
-    """``--warmup`` and ``--iterations`` mean exactly that many calls, plus the cold start.
-
-    Every sample is stored in the order of the calls, outliers included.
-    """
+    """``--warmup`` and ``--iterations`` mean exactly that many calls, plus the cold start."""
     fake = clock(lambda i: 0.01 if i != warmup + 4 else 5.0)
     timing = sampler.measure(nothing, fake, Plan(warmup, 7))
     assert (len(timing.warmup), fake.calls) == (warmup, 1 + warmup + 7)

@@ -224,10 +224,7 @@ def test_a_setting_that_fails_takes_no_part_of_the_time(simulated: Simulate) -> 
 def test_seconds_per_process_follow_from_what_was_measured(
     plan: Plan, expected: tuple[float, ...], simulated: Simulate
 ) -> None:
-    """Processes that differ much and cost little sample briefly; the first rounds cannot know it.
-
-    ``--max-seconds`` and ``--iterations`` replace the choice.
-    """
+    """Processes that differ much and cost little sample briefly; the first rounds cannot know it."""
     _, designs = simulated(0.01, 0.2, 0.5).measure(plan=plan, processes=4)
     assert designs["toy"].seconds == expected
 

@@ -25,10 +25,7 @@ def estimates(count: int, trials: int, **changes: float) -> list[Components]:
 
 
 def test_components_are_recovered() -> None:
-    """Over many calls, both components are near the truth; the cut at 0 biases ``between`` upwards a little.
-
-    A batch's level is its median, whose variance is up to pi / 2 times that of a mean.
-    """
+    """Over many calls, both components are near the truth; the cut at 0 biases ``between`` upwards a little."""
     found = estimates(16, 60)
     assert 0.75 <= fmean(each.between for each in found) / TRUTH.between <= 1.25
     assert 0.9 <= fmean(each.tau2 for each in found) / TRUTH.tau2 <= 1.7
