@@ -84,6 +84,13 @@ def test_a_worker_that_fails_gives_one_line(line: str, error: str, kind: str, tm
     assert (run.error, run.error_kind) == (error.format(place=work.directory / "workload.py"), kind)
 
 
+def test_torch_says_of_a_failed_allocation_what_workers_look_for() -> None:
+    """It is a RuntimeError like any other."""
+    torch = pytest.importorskip("torch")
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        torch.empty(10**15)
+
+
 def test_without_temporary_files_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container whose files are all read-only."""
 
