@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
-import fake_runs
 import msgspec
 import pytest
 from example_machine import QUIET
 from fake_docker import FakeDocker
+from fake_runs import changed, make
 from toy_workloads import SHORT, mlp
 
 from modelzoo.errors import WorkerError
@@ -56,23 +57,18 @@ def answer(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> Ask:
         engine.add(name)
 
     def ask(answers: dict[str, list[Preparation]], *settings: Setting) -> tuple[Preparation, ...]:
-        class Answering(AbstractContextManager[Any]):
-            def __init__(self, launcher: Launcher, job: PrepareJob, *others: object) -> None:
-                self._launcher, self._job = launcher, job
-
-            def __exit__(self, *error: object) -> None:
-                pass
-
-            def call(self, name: str, result: Any, last: bool) -> Any:
-                image = self._launcher.image if isinstance(self._launcher, ContainerLauncher) else ""
-                line = encode_json(Answer(msgspec.Raw(encode_json(answers[image]))))
-                message = self._launcher.read(self._job, line)
+        def remote(launcher: Launcher, job: PrepareJob, *others: object) -> Any:
+            def call(name: str, result: Any, last: bool) -> Any:
+                image = launcher.image if isinstance(launcher, ContainerLauncher) else ""
+                message = launcher.read(job, encode_json(Answer(msgspec.Raw(encode_json(answers[image])))))
                 assert isinstance(message, Answer)
                 found = msgspec.json.decode(message.result, type=result)
-                self._launcher.check(self._job, found)
+                launcher.check(job, found)
                 return found
 
-        monkeypatch.setattr(jobs, "Remote", Answering)
+            return nullcontext(SimpleNamespace(call=call))
+
+        monkeypatch.setattr(jobs, "Remote", remote)
         return jobs.prepare(Request(mlp(), settings, SHORT), lambda event: None)
 
     return ask
@@ -107,10 +103,7 @@ def test_a_path_that_a_container_names_changes_nothing_that_is_shown_to_it(path:
 
 def test_weights_that_others_have_found_stay_what_they_were(answer: Ask) -> None:
     """A container may use them, and says nothing else about them; those of another image never become local."""
-    lie = replace(weights(place("/root/w")), sha256="1" * 64)
-    resolved = found().prepared
-    assert resolved is not None
-    claimed = Preparation(replace(resolved, weights=lie))
+    claimed = changed(found(), weights=replace(weights(place("/root/w")), sha256="1" * 64))
     mine, used = answer({"": [found("/root/w", HERE)], "zoo:a": [claimed]}, HERE, ASKED)
     assert type(weights_of(mine)) is LocalWeights
     assert weights_of(used) is weights_of(mine)
@@ -173,39 +166,28 @@ def test_a_container_has_drawn_only_on_pictures_that_it_was_shown() -> None:
         assert str(error.value) == f"the worker wants to draw on {path}, a file that it was not shown"
 
 
-def measured(**changes: Any) -> RunReport:
-    """What a worker reports of ``measuring()``, but for ``changes``."""
-    run = fake_runs.make((0.1, 0.2))
-    assert run.report is not None
-    return fake_runs.changed(run.report, **changes)
-
-
-def measuring() -> Assignment:
-    """The job that ``measured()`` answers."""
-    return Assignment("/work", Setting(), measured().prepared, 1)
+REPORT = make((0.1, 0.2)).report
 
 
 def test_a_report_is_of_what_the_worker_was_given() -> None:
     """Its setting and its weights, also in the report of an instance."""
-    report = measured()
-    check_answer(report, measuring(), CACHE)
-    for changes in (
-        {"setting": report.setting.replace(batch=1000)},
-        {"weights": replace(report.prepared.weights, sha256="0")},
-        {"weights": replace(report.prepared.weights, verification=Verification.FULL)},
+    job, own = Assignment("/work", Setting(), REPORT.prepared, 1), REPORT.prepared.weights
+    check_answer(REPORT, job, CACHE)
+    for lie in (
+        changed(REPORT, setting=REPORT.setting.replace(batch=1000)),
+        changed(REPORT, weights=replace(own, sha256="0")),
+        changed(REPORT, weights=replace(own, verification=Verification.FULL)),
     ):
-        lie = measured(**changes)
-        own = InstanceReport(Placement((1,), (0,)), Observed(), 0, QUIET, 0.1, 0.1, 0.1, (), lie)
-        for answer in (lie, own):
+        for answer in (lie, InstanceReport(Placement((1,), (0,)), Observed(), 0, QUIET, 0.1, 0.1, 0.1, (), lie)):
             with pytest.raises(WorkerError) as error:
-                check_answer(answer, measuring(), CACHE)
+                check_answer(answer, job, CACHE)
             assert str(error.value) == "the worker answered for another setting, or other weights, than it was given"
 
 
 @pytest.mark.parametrize("values", [b"[]", b"[0.1,0.0]", b"[0.1,-1.0]", b"[1e30]"])
 def test_a_worker_sends_samples_to_compute_with(values: bytes) -> None:
     """At least one, and times that can be."""
-    line, said = encode_json(measured()), "no time was sampled, or one that is not possible|Expected `float` >= 0.0"
+    line, said = encode_json(REPORT), "no time was sampled, or one that is not possible|Expected `float` >= 0.0"
     assert b'"values":[0.1,0.2]' in line
     with pytest.raises(msgspec.ValidationError, match=said):
         msgspec.json.decode(line.replace(b'"values":[0.1,0.2]', b'"values":' + values), type=RunReport)
