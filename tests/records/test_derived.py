@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from example_machine import TWO_CORES
-from fake_runs import timing
+from fake_runs import make, result_of, timing
 from pipelines import pipeline_run
+from places import ROOT
 
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import bound_by_launching
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.partial import LayerError, MatchedPair
 from modelzoo.records.profile import Gemm
+from modelzoo.records.run import Result, Run, SettingRequest
 from modelzoo.records.timing import LATENCY, MODEL, model_times
-from modelzoo.records.workload import Count
-
+from modelzoo.records.workload import FP32_BOUND, Count, MatchedDetections, OutputAgreement, OutputError
+from modelzoo.setting import Setting
 
 @pytest.mark.parametrize(
     ("issue", "device", "kernels", "expected"),
@@ -66,3 +73,115 @@ def test_the_ceiling_is_the_best_of_all_sizes_and_operators() -> None:
 def test_a_tenth_of_a_core_counts_as_quiet(other_cores: float | None, quiet: bool) -> None:
     """More other load makes the figures useless for later."""
     assert replace(TWO_CORES, other_cores=other_cores).quiet is quiet
+
+
+def error(relative: float | None, name: str = "0") -> OutputError:
+    """An array whose mean |output| is 2."""
+    return OutputError(name, 10, None if relative is None else 2 * relative, 2.0, relative)
+
+
+def detections(matched: int = 100, values: float | None = 1e-6) -> MatchedDetections:
+    """100 detections on both sides."""
+    return MatchedDetections(100, 100, matched, (error(values, "boxes"), error(0.0, "scores")))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (OutputAgreement((error(4e-7), error(1e-5)), True), True),
+        (OutputAgreement((error(4e-7), error(1.1e-5)), True), False),
+        (OutputAgreement((error(4e-7), error(None)), True), False),
+        (OutputAgreement((), True), False),
+        (OutputAgreement((error(1e-2),), False), None),
+        (OutputAgreement((error(1e-6),), True, detections()), True),
+        (OutputAgreement((error(1e-6),), True, detections(98)), True),
+        (OutputAgreement((error(1e-6),), True, detections(97)), False),
+        (OutputAgreement((error(1e-6),), True, MatchedDetections(5, 5, 4)), True),
+        (OutputAgreement((error(1e-6),), True, MatchedDetections(5, 5, 3)), False),
+        (OutputAgreement((error(1e-6),), True, MatchedDetections(1, 1, 0)), False),
+        (OutputAgreement((error(1e-6),), True, MatchedDetections(0, 0, 0)), True),
+        (OutputAgreement((error(1e-6),), True, detections(values=2e-4)), False),
+        (OutputAgreement((error(1e-6),), True, detections(values=None)), False),
+        (OutputAgreement((error(2e-5),), True, detections()), False),
+    ],
+)
+def test_every_output_must_be_within_its_bound(found: OutputAgreement, expected: bool | None) -> None:
+    """One array, one value of the detections or too few matches are enough; without arrays nothing is known."""
+    assert found.is_same is expected
+
+
+def test_a_network_that_magnifies_rounding_has_a_wider_bound() -> None:
+    """Ten times what a small change of the inputs causes in torch, if that alone is over the usual bound."""
+    usual, magnified = replace(error(1e-4), sensitivity=9e-6), replace(error(1e-4), sensitivity=2e-5)
+    assert (usual.bound(FP32_BOUND), magnified.bound(FP32_BOUND)) == (FP32_BOUND, pytest.approx(2e-4))
+    assert OutputAgreement((usual,), True).is_same is False
+    found = OutputAgreement((magnified,), True)
+    assert found.is_same is True
+    assert replace(magnified, sensitivity=None).bound(FP32_BOUND) == FP32_BOUND
+    assert replace(magnified, mean_error=2e-2).is_within(FP32_BOUND) is False
+
+
+def test_the_worst_output_is_the_one_nearest_to_its_bound() -> None:
+    """Not the one with the largest error, if that is allowed more."""
+    sensitive, other = replace(error(1e-4), sensitivity=1e-4), error(9e-6, "1")
+    assert OutputAgreement((sensitive, other), True).worst == other
+
+
+@pytest.mark.parametrize(
+    ("matmul", "conv", "bf16", "fp32"),
+    [
+        ("bf16", "bf16", "active", "not fp32"),
+        ("fp32", "bf16", "partly", "not fp32"),
+        ("fp32", "fp32", "not active", "fp32"),
+        ("reduced", "fp32", "not active", "not fp32"),
+        ("failed", "bf16", "partly", "not fp32"),
+        ("broken", "broken", "not active", "not fp32"),
+    ],
+)
+def test_verdict(matmul: str, conv: str, bf16: str, fp32: str) -> None:
+    """bf16 is active, and fp32 is fp32, only if all operators are."""
+    checks = (OperatorCheck("matmul", 1e-3, CanaryLevel(matmul)), OperatorCheck("conv", 1e-3, CanaryLevel(conv)))
+    assert Canary(checks).verdict("bf16") == bf16
+    assert Canary(checks).verdict("fp32") == fp32
+
+
+def test_image_builds_need_two_files(tmp_path: Path) -> None:
+    """Builds mount the record and the module that runs the operators, and nothing else of the package."""
+    for name in ("records/canary.py", "evidence/canary.py"):
+        target = tmp_path / "modelzoo" / name
+        target.parent.mkdir(parents=True)
+        target.write_bytes((ROOT / "modelzoo" / name).read_bytes())
+    # -S hides the installed packages, which may include modelzoo.
+    command = [sys.executable, "-S", "-c", "from modelzoo.evidence.canary import level_of; print(level_of(1e-7))"]
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "fp32\n", done.stderr
+
+
+BF16 = Setting("bf16")
+DIED = make(None, error="the worker died")
+
+
+def test_groups_are_sorted_by_round_and_empty_ones_left_out() -> None:
+    """Groups come in the order asked for, whichever run ended first."""
+    requested = tuple(SettingRequest("toy", setting) for setting in (Setting(), BF16, Setting(batch=8)))
+    runs = (make([1.0], group=2), make([1.0], group=0, round=1), make([1.0], group=0))
+    groups = Result((), "", requested, runs).groups()
+    assert {group: [run.round for run in found] for group, found in groups.items()} == {0: [0, 1], 2: [0]}
+    assert list(groups) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ((), None),
+        ((DIED,), DIED),
+        ((DIED, make(None, error="the worker died", setting=BF16)), DIED),
+        ((DIED, make(None, error="out of memory", setting=BF16)), None),
+        ((DIED, make([1.0], setting=BF16)), None),
+        ((make([1.0]),), None),
+    ],
+)
+def test_one_error_for_all_runs_is_found(runs: tuple[Run, ...], expected: Run | None) -> None:
+    """Only if nothing ran, and everything failed for the same reason."""
+    assert result_of(*runs).only_error() == expected

@@ -1,4 +1,4 @@
-"""One configuration in real processes: the barrier, the window, instances that die."""
+"""Instances in real processes: the barrier, the window, instances that die, and instances under load."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import os
 from pathlib import Path
 
 import pytest
+from load_results import load
 from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
 
+from modelzoo.frozen import replace
 from modelzoo.machine.cpu import read_topology
+from modelzoo.measure import jobs
 from modelzoo.measure.jobs import Event, Request, prepare
-from modelzoo.records.throughput import Configuration, Smt
+from modelzoo.plan import Plan
+from modelzoo.records.load import LoadSession
+from modelzoo.records.throughput import Configuration, InstancePlace, Smt
 from modelzoo.serve import round as rounds
-from modelzoo.serve.places import plan
+from modelzoo.serve.places import generator_place, plan
 from modelzoo.serve.round import Task, run_configuration, worker_problem
+from modelzoo.serve.runs import measure
+from modelzoo.serve.search import Deployment, fixed_size, open_session
+from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
 pytestmark = pytest.mark.usefixtures("numpy_engine")
@@ -72,3 +80,30 @@ def test_an_instance_that_dies_on_the_way_is_named(tmp_path: Path) -> None:
     assert (run.instances[0].error or "").startswith("the worker process was ended by SIGKILL")
     assert worker_problem(run) is None, "it may not happen again"
     assert any("settling" in event.message.phase for event in seen)
+
+
+def test_only_eager_torch_runs_any_size() -> None:
+    """What was compiled, traced or exported has fixed shapes."""
+    assert fixed_size(Setting(), 4) is None
+    assert fixed_size(Setting(mode="compile"), 4) == 4
+    assert fixed_size(Setting(engine="onnxruntime"), 4) == 4
+
+
+def test_an_instance_answers_a_load_and_reports_at_its_end(tmp_path: Path, numpy_engine: None) -> None:
+    """Batches of every size up to the maximum; where it ran is in its report."""
+    work = numpy_classifier(tmp_path)
+    request = Request(work, (numpy_setting(work),), Plan(warmup=2), audit=False)
+    (prepared,) = jobs.prepare(request, lambda event: None)
+    cpus = frozenset(os.sched_getaffinity(0))
+    places = (InstancePlace((min(cpus),), 0),)
+    place = generator_place(read_topology(), places, cpus)
+    requested = replace(load(batch=2, queries=40, bound=None, rate=200.0), fixed_size=None)
+    ended: list[LoadSession] = []
+    site = Deployment(request, prepared, places, place, lambda event: None)
+    with open_session(site, requested, 0, ended.append, extras=False) as opened:
+        assert opened.session.calibration.size == 2
+        run = measure(opened.server, requested.plan, 200.0, 0, 0, opened.session.calibration)
+    assert len(run.latencies) == 40
+    assert sum(each.size * each.count for each in run.batches) == 40
+    (session,) = ended
+    assert session.reports[0].placement.cpus == (min(cpus),)

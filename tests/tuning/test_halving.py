@@ -1,7 +1,9 @@
-"""What processes cost, and how time is divided among the stages of a search."""
+"""The stages of a search, what processes cost, and how time is divided among them."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import pytest
@@ -11,9 +13,9 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
+from modelzoo.stats import race
 from modelzoo.tuning import halving
 from modelzoo.tuning.halving import COMPILED, costs
-
 
 def test_a_budget_that_cannot_suffice_is_refused() -> None:
     """By what starting the processes takes, before anything is started."""
@@ -55,3 +57,20 @@ def test_the_wall_time_of_a_round_is_divided_among_its_processes() -> None:
     assert costs(runs, settings) == [10.0, 10.0, 10.0 * COMPILED, 10.0 * COMPILED]
     runs.append(run(2, 1, 30, COMPILE))
     assert costs(runs, settings)[3] == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize("count", range(1, 40))
+def test_every_stage_has_about_half_of_the_candidates(count: int) -> None:
+    """The first has all, the last a few; a small grid has two stages as well."""
+    sizes = race.sizes(count)
+    assert sizes[0] == count
+    assert sizes[-1] <= race.FINALISTS
+    assert len(sizes) > 1
+    assert all(after == math.ceil(before / 2) or before == after for before, after in itertools.pairwise(sizes))
+
+
+def test_candidates_are_ranked_by_their_mean() -> None:
+    """The geometric mean of the ratios; those without times are left out."""
+    logs = {1: {0: 0.1, 1: 0.1}, 2: {0: 0.5}, 3: {}, 4: {0: -0.2}}
+    assert race.ranked(logs) == [2, 1, 4]
+    assert race.speed(logs[1]) == pytest.approx(math.exp(0.1))
