@@ -103,8 +103,8 @@ def test_an_export_says_what_was_converted(tmp_path: Path) -> None:
     assert report.observed.agreement.is_same
 
 
-def test_a_layer_that_is_off_by_one_percent_is_refused(workload: Workload) -> None:
-    """Whatever its speed; the warning says what to do."""
+def test_a_layer_that_is_off_by_one_percent_is_refused_and_so_are_outputs_that_are_not_known(workload: Workload) -> None:
+    """Whatever its speed; the warning says what to do, and the engine why it has none."""
     report = report_of(setting("PerturbedEngine"), workload)
     found, export = report.observed.agreement, report.prepared.export
     assert found is not None and found.worst is not None and export is not None
@@ -112,12 +112,8 @@ def test_a_layer_that_is_off_by_one_percent_is_refused(workload: Workload) -> No
     (warning,) = (each for each in report.warnings if each.code == "OTHER_OUTPUTS")
     assert export.path in warning.hint
     assert other_outputs([report]) == OtherOutputs("exported", found)
-
-
-def test_outputs_that_are_not_known_are_refused(workload: Workload) -> None:
-    """The reason is the engine's."""
-    report = report_of(setting("NoOutputsEngine"), workload)
-    assert other_outputs([report]) == OtherOutputs("exported", None, "the engine returns no arrays")
+    silent = report_of(setting("NoOutputsEngine"), workload)
+    assert other_outputs([silent]) == OtherOutputs("exported", None, "the engine returns no arrays")
 
 
 def test_a_model_that_cannot_be_exported_says_why(workload: Workload) -> None:
@@ -135,8 +131,7 @@ def test_an_engine_is_judged_against_torch(workload: Workload) -> None:
     assert report.validity.verdict is not ValidityVerdict.NOT_VALID, report.validity.reason
     assert report.reference is not None and report.reference.setting is not None
     assert (report.reference.setting.engine, report.provenance.engine) == ("torch", "exported")
-    assert report.reference.observed.canary is not None
-    assert report.prepared.export is not None
+    assert report.reference.observed.canary is not None and report.prepared.export is not None
 
 
 REASON = "the fake engine has no kernel log, so its precision cannot be verified"

@@ -110,8 +110,7 @@ def test_a_report_is_complete() -> None:
     assert report.prepared.weights.kind is WeightsKind.RANDOM
     assert report.peak_memory > 1 << 20
     assert codes(report)[:1] == ["RANDOM_WEIGHTS"]
-    assert report.provenance.digest is not None
-    assert report.inputs_digest is not None
+    assert report.provenance.digest is not None and report.inputs_digest is not None
     assert report.provenance.cpus
     assert torch.__version__.startswith(report.provenance.versions["torch"])
     phases = list(dict.fromkeys(message.phase for message in sent if isinstance(message, Progress)))

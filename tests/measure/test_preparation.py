@@ -48,11 +48,15 @@ def test_a_setting_has_its_memory_and_its_threads_from_the_first_instruction(mon
 
 
 def test_mistakes_are_found_before_weights_are_made(tmp_path: Path) -> None:
-    """A picture that is not one, for example."""
+    """A picture that is not one, and a file that the user of the worker cannot read, are named in one line."""
     text = tmp_path / "text.txt"
     text.write_text("no picture")
     (found,) = prepared(load_workload(find_workload("resnet50")), RANDOM.replace(input=str(text)))
     assert found.error_kind == "InputError"
+    line = "raise PermissionError(13, 'Permission denied', '/closed/input')"
+    (found,) = prepared(odd(tmp_path / "odd", inputs=line), RANDOM.replace(input="/closed/input"))
+    reason = "/closed/input cannot be read: permission denied to the user of the worker; change its mode"
+    assert (found.error, found.error_kind) == (reason, "UsageError")
     assert not (tmp_path / "cache").exists()
 
 
@@ -76,16 +80,6 @@ def test_weights_that_another_worker_has_made_are_used_if_they_can_be_read_here(
     elsewhere.unlink()
     elsewhere.symlink_to("/proc/self/mem")  # it can be opened and not be read, even by root
     assert weights(RANDOM) == made.prepared.weights.path
-
-
-def test_a_file_that_the_user_of_the_worker_cannot_read_is_named(tmp_path: Path) -> None:
-    """In one line, as a mistake in the call."""
-    line = "raise PermissionError(13, 'Permission denied', '/closed/input')"
-    (found,) = prepared(odd(tmp_path / "odd", inputs=line), RANDOM.replace(input="/closed/input"))
-    assert (found.error, found.error_kind) == (
-        "/closed/input cannot be read: permission denied to the user of the worker; change its mode",
-        "UsageError",
-    )
 
 
 @pytest.mark.parametrize(

@@ -112,11 +112,6 @@ def turns_of(call: Callable[[], Any], clock: FakeClock, plan: Plan) -> tuple[Sam
     return sampling, counts
 
 
-def test_a_turn_takes_half_a_second(clock: Make) -> None:
-    """The last one says that there are no more."""
-    assert turns_of(nothing, clock(lambda i: 0.06), Plan(1, max_seconds=1.5))[1] == [9, 18, 27]
-
-
 @pytest.mark.parametrize(("seconds", "expected"), [(0.01, 3), (0.1, 0)])
 def test_a_turn_of_short_calls_starts_with_an_untimed_call(seconds: float, expected: int, clock: Make) -> None:
     """Other workers have used the caches, and refilling them is not timed; for long calls it does not matter."""
@@ -126,7 +121,8 @@ def test_a_turn_of_short_calls_starts_with_an_untimed_call(seconds: float, expec
 
 
 def test_waiting_for_a_turn_is_not_counted(clock: Make) -> None:
-    """Only the worker's own turns count towards the time limit, and fixed counts stay exact."""
+    """Turns take half a second; only the worker's own count towards the time limit, and fixed counts stay exact."""
+    assert turns_of(nothing, clock(lambda i: 0.06), Plan(1, max_seconds=1.5))[1] == [9, 18, 27]
     fake = clock(lambda i: 0.01 * (1 + (i // 40) % 2))
     timing = turns_of(nothing, fake, Plan(1, max_seconds=3))[0].timing()
     assert timing.stop is SamplingStop.TIME_LIMIT

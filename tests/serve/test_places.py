@@ -140,11 +140,7 @@ def test_the_generator_counts_against_a_quota(quota: float | None, instances: in
     place = generator_place(machine, plan(machine, instances, cores), ALL)
     assert place.is_own
     assert place.polls is polls
-
-
-def test_instances_that_use_up_the_quota_leave_no_time_to_poll() -> None:
-    """As asked for by --cores-per-instance."""
-    machine = topology(16, quota=4.0)
+    machine = topology(16, quota=4.0)  # used up as asked for by --cores-per-instance
     assert not generator_place(machine, plan(machine, 2, 2), ALL).polls
     assert generator_place(machine, plan(machine, 3, 1), ALL).polls
 

@@ -76,8 +76,7 @@ def test_requests_that_follow_each_other_count_less() -> None:
     draw = random.Random(7)
     alone = dependence([draw.random() for _ in range(5000)], 0.99)
     busy = dependence(queue(5000, 0.8, draw), 0.99)
-    assert alone is not None
-    assert busy is not None
+    assert alone is not None and busy is not None
     assert 1.0 <= alone < 4.0
     assert busy > 15.0
     assert dependence([1.0] * 5000, 0.99) == pytest.approx(SAFETY)

@@ -102,20 +102,15 @@ def test_like_processes_are_seldom_called_odd(count: int) -> None:
     assert abs(found - 0.01) <= binomial_error(0.01, trials)
 
 
-@pytest.mark.parametrize(("rho", "count", "least"), [(0.4, 200, 0.9), (0.7, 200, 0.9), (0.9, 200, 0.87)])
-def test_process_interval_covers_correlated_samples(rho: float, count: int, least: float) -> None:
-    """The interval of one process covers the true median nearly as often as it claims, correlated or not."""
+@pytest.mark.parametrize(
+    ("rho", "count", "least", "most"),
+    [(0.4, 200, 0.9, 1), (0.7, 200, 0.9, 1), (0.9, 200, 0.87, 1), (0.0, 1000, 0.92, 0.99), (0.9, 1000, 0.92, 0.99)],
+)
+def test_process_interval_covers_correlated_samples(rho: float, count: int, least: float, most: float) -> None:
+    """The true median nearly as often as it claims, correlated or not; with 1,000 samples in about 95 %."""
     generator = np.random.default_rng(7)
-    found = [stats.process_interval(autoregressive(generator, count, rho)) for _ in range(1000)]
-    assert sum(map(covers, found)) / len(found) >= least
-
-
-@pytest.mark.parametrize("rho", [0.0, 0.9])
-def test_intervals_of_long_processes_are_neither_too_narrow_nor_too_wide(rho: float) -> None:
-    """With 1,000 samples the coverage is close to 95 %."""
-    generator = np.random.default_rng(11)
-    found = [stats.process_interval(autoregressive(generator, 1000, rho)) for _ in range(400)]
-    assert 0.92 <= sum(map(covers, found)) / len(found) <= 0.99
+    found = [stats.process_interval(autoregressive(generator, count, rho)) for _ in range(600)]
+    assert least <= sum(map(covers, found)) / len(found) <= most
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -94,13 +94,6 @@ def test_a_step_that_cannot_run_does_not_end_the_confirmation(run: Run) -> None:
     assert [ran.count(group) for group in (winner, step)] == [halving.CONFIRMATION_ROUNDS[1], 1]
 
 
-def test_nothing_is_faster(run: Run) -> None:
-    """An answer, not a failure: candidates that are all alike lead to the default."""
-    result = run(Machine(speeds()), begun(BASE, COMPILED, SCRIPT))
-    assert tuning.of(result).is_complete
-    assert not tuning.is_faster(result)
-
-
 def test_a_slow_model_is_sampled_several_times(run: Run) -> None:
     """However long that takes; what a process samples before is not known."""
     probe, *stages = tuning.of(run(Machine(lambda setting, number: 10.0), begun(BASE, COMPILED))).stages
