@@ -55,24 +55,17 @@ Searched = Callable[..., ResultFile]
 
 @pytest.fixture
 def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Searched:
-    """Measure configurations to the end by a runner."""
-    # Nothing is written: that would take most of the time.
+    """Measure configurations to the end by a runner. Nothing is written: that would take most of the time."""
     monkeypatch.setattr(ResultFile, "_store", lambda stored, result: setattr(stored, "result", result))
+    monkeypatch.setattr(search, "available_memory", lambda: 10**12)
+    monkeypatch.setattr(search, "prepare", lambda request, on_event: (Preparation(),) * len(request.settings))
 
     def run(
-        configurations: Sequence[Configuration],
-        runner: Simulated,
-        bound: LatencyBound | None = None,
-        prepared: Preparation = Preparation(),  # noqa: B008 - frozen
-        memory: int = 10**12,
-        **changes: Any,
+        configurations: Sequence[Configuration], runner: Simulated, bound: LatencyBound | None = None, **changes: Any
     ) -> ResultFile:
         stored = ResultFile(tmp_path / "result.json", result(configurations, (), bound, **changes))
-        settings = tuple(requested.setting for requested in stored.result.requested)
-        monkeypatch.setattr(search, "prepare", lambda request, on_event: (prepared,) * len(settings))
-        request = Request(mlp(), settings, SHORT)
         monkeypatch.setattr(search, "run_configuration", runner)
-        monkeypatch.setattr(search, "available_memory", lambda: memory)
+        request = Request(mlp(), tuple(requested.setting for requested in stored.result.requested), SHORT)
         Search(stored, request, None, lambda event: None).run()
         return stored
 
@@ -179,20 +172,25 @@ def test_a_call_without_a_throughput_fails(run: ConfigurationRun, kind: type, me
     assert message in str(problem)
 
 
-def test_instances_that_do_not_fit_into_memory_are_not_started(searched: Searched) -> None:
+def test_instances_that_do_not_fit_into_memory_are_not_started(
+    searched: Searched, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By what those of another configuration occupied; the machine would swap or kill."""
+    monkeypatch.setattr(search, "available_memory", lambda: 3_000_000)
     runner = Simulated({0: 0.1, 1: 0.1})
-    stored = searched([ONE, FOUR], runner, memory=3_000_000)
+    stored = searched([ONE, FOUR], runner)
     assert all(index == 0 for _, index in runner.order)
     (excluded,) = results.of(stored.result).excluded
     assert (excluded.kind, excluded.available) == (ExclusionKind.TOO_LARGE, 3_000_000)
     assert (excluded.needed or 0) > 3_000_000
 
 
-def test_a_setting_that_cannot_be_resolved_ends_the_call(searched: Searched) -> None:
+def test_a_setting_that_cannot_be_resolved_ends_the_call(searched: Searched, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its own error, before anything runs."""
+    failed = Preparation(error="no weights", error_kind="WorkerError")
+    monkeypatch.setattr(search, "prepare", lambda request, on_event: (failed,))
     with pytest.raises(WorkerError, match="no weights"):
-        searched([ONE], Simulated({}), prepared=Preparation(error="no weights", error_kind="WorkerError"))
+        searched([ONE], Simulated({}))
 
 
 def test_the_stored_report_is_of_the_whole_machine() -> None:

@@ -47,14 +47,6 @@ def test_estimates_are_shrunk_towards_the_prior_by_degrees_of_freedom() -> None:
     assert stats.components(processes, Components(0.04, 0.0)).between == pytest.approx(0.2 * spread + 0.8 * 0.04)
 
 
-def test_shrinking_precedes_the_cut_at_zero() -> None:
-    """A negative difference lowers the estimate as much as a positive one raises it."""
-    noisy = [[1.0, 2.0] * 30, [2.0, 1.0] * 30, [1.0, 2.0] * 30]
-    prior = Components(0.01, 0.2)
-    found = stats.components(noisy, prior)
-    assert 0 <= found.between < prior.between * 8 / 10
-
-
 def test_one_process_has_only_the_prior() -> None:
     """The spread between processes cannot be seen from one; without a prior that is an error."""
     found = stats.components([[1.0, 1.1] * 10], Components(0.04, 0.01))
