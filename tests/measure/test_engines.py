@@ -144,7 +144,7 @@ def test_an_engine_without_a_kernel_log_is_timed_and_its_precision_cannot_be_pro
     """Times, versions and the reason why nothing is proven; the summary and ``--strict`` say so."""
     work = odd_numpy(tmp_path / "odd")
     requested = numpy_setting(work).replace(precision=precision)
-    report = report_of(requested, work)
+    report = report_of(requested, work, audit=True)
     own, seen = report.provenance, report.observed
     assert report.timing is not None and len(report.timing.steady) == 3
     assert (own.engine, own.libraries, seen.canary, seen.evidence) == ("fake", None, None, None)
