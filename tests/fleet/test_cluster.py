@@ -1,4 +1,4 @@
-"""What a cluster is refused for, which one is open to whoever can reach it, and what a Dask worker leaves behind: nothing."""
+"""What a cluster is refused for, which one is open to whoever can reach it, and that a Dask worker leaves nothing."""
 
 from __future__ import annotations
 

@@ -129,7 +129,8 @@ def test_a_worker_resolves_what_it_was_asked(answer: Ask) -> None:
     """Nothing of this machine is decided by it, and every setting has one answer."""
     resolved = found().prepared
     assert resolved is not None
-    for name, value in (("weights", "/etc/shadow"), ("input", "/etc"), ("device", "cuda"), ("image", "b"), ("image", None)):
+    lies = ("weights", "/etc/shadow"), ("input", "/etc"), ("device", "cuda"), ("image", "b"), ("image", None)
+    for name, value in lies:
         setting = resolved.setting.replace(**{name: value, "python": "/p" if value is None else None})
         (prepared,) = answer({"zoo:a": [Preparation(replace(resolved, setting=setting))]}, ASKED)
         assert prepared.error == f"the worker resolved another setting than it was asked for: {name} differs"

@@ -80,7 +80,7 @@ def test_a_build_is_an_interpreter_or_wheels_and_requirements(tmp_path: Path, mo
     ("texts", "message"),
     [
         (["./none.whl"], "./none.whl does not exist; name an interpreter, a wheel or a requirement"),
-        (["bin/"], "bin/ is a directory; name the interpreter of an environment, such as bin//bin/python, or the wheel "),
+        (["bin/"], "bin/ is a directory; name the interpreter of an environment, such as bin//bin/python, or the "),
         (["torch 2.13"], "'torch 2.13' is no requirement such as torch==2.13.0, no wheel and no interpreter (default "),
         (["default", "torch"], "default is an interpreter, which stands alone; leave the others out"),
         ([""], "'' is no requirement such as torch==2.13.0, no wheel and no interpreter (default is the suite's own)"),

@@ -103,7 +103,7 @@ def test_an_export_says_what_was_converted(tmp_path: Path) -> None:
     assert report.observed.agreement.is_same
 
 
-def test_a_layer_that_is_off_by_one_percent_is_refused_and_so_are_outputs_that_are_not_known(workload: Workload) -> None:
+def test_outputs_that_are_off_by_one_percent_or_not_known_are_refused(workload: Workload) -> None:
     """Whatever its speed; the warning says what to do, and the engine why it has none."""
     report = report_of(setting("PerturbedEngine"), workload)
     found, export = report.observed.agreement, report.prepared.export

@@ -83,7 +83,7 @@ def is_left(process: psutil.Process) -> bool:
 
 @contextmanager
 def ended(folder: Path, *words: str, **options: Any) -> Iterator[psutil.Popen]:
-    """Start a call in ``folder``, and wait until it is between turns; after the block, none of its processes is left."""
+    """Start a call in ``folder``, and wait until it is between turns; after the block, no process of it is left."""
     call = psutil.Popen([sys.executable, "-c", CALL, *words], cwd=folder, **options)
     started: list[psutil.Process] = []
     try:

@@ -1,4 +1,4 @@
-"""Worker processes: messages, as their parent and as they themselves see them, and every way in which they end badly."""
+"""Worker processes: messages, as they and their parent see them, and every way in which they end badly."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ OUT_OF_MEMORY = "out of memory; use a smaller --batch"
         ),
         ("raise RuntimeError('[enforce fail] can\\'t allocate memory: you tried')", OUT_OF_MEMORY, "WorkerError"),
         ("raise MemoryError", OUT_OF_MEMORY, "WorkerError"),
-        ("from modelzoo.errors import InputError; raise InputError('no such image: x')", "no such image: x", "InputError"),
+        ("from modelzoo.errors import InputError as Error; raise Error('no image: x')", "no image: x", "InputError"),
         # The end of what it printed, without what a terminal would obey.
         (
             "os.write(2, b'x' * 100_000_000 + b'\\n\\x1b[2Jlast\\n'); os._exit(3)",
@@ -212,7 +212,7 @@ JOB = encode_job(replace(prepare_job(mlp(), (RANDOM,)), parent=None))
     ("what", "lines"),
     [
         *(("job", [line]) for line in (b"", b"{", b'{"type": "conquer"}', b'{"type": "assignment"}', b"[]")),
-        *(("call", [JOB, line]) for line in (b"", b"{", b'["conquer"]', b'["__init__", {}, 1]', b'["prepare", 1]', b"[1]")),
+        *(("call", [JOB, line]) for line in (b"", b"{", b'["conquer"]', b'["__init__", {}, 1]', b'["prepare", 1]')),
     ],
 )
 def test_what_is_no_job_or_no_call_is_refused(what: str, lines: list[bytes]) -> None:

@@ -197,7 +197,8 @@ def test_workers_get_the_variables_that_their_setting_needs(
     request = Request(mlp(), (RANDOM, BF16.replace(bf16_method="fastmath")), SHORT)
     runs_of(request)
     jobs.validate(replace(request, settings=request.settings[1:]), ValidityRequest(), silent, lambda exhibit: None)
-    assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob", *["Assignment"] * 2, "PrepareJob", "Assignment"]
+    kinds = [type(job) for job in workers.jobs]
+    assert kinds == [PrepareJob, Assignment, Assignment, PrepareJob, Assignment]
     assert [each.get("DNNL_DEFAULT_FPMATH_MODE") for each in workers.variables] == [None, None, "BF16", None, None]
     removed, applied = EnvironmentChanges(removed=named), EnvironmentChanges(applied=named)
     assert [job.environment for job in workers.assigned] == [removed, applied, removed]

@@ -9,7 +9,9 @@ import pytest
 from modelzoo import stats
 
 
-@pytest.mark.parametrize(("count", "names"), [(0, ""), (1, "p50"), (10, "p50"), (11, "p50 p90"), (101, "p50 p90 p95 p99")])
+@pytest.mark.parametrize(
+    ("count", "names"), [(0, ""), (1, "p50"), (10, "p50"), (11, "p50 p90"), (101, "p50 p90 p95 p99")]
+)
 def test_percentiles_need_enough_samples(count: int, names: str) -> None:
     """p99 needs more than 100 samples, and any other more than 1 / (1 - p), also if it is not whole."""
     values = [float(number) for number in range(1, 1002)]

@@ -19,7 +19,9 @@ from modelzoo.tuning.grid import LARGEST, Environment
 SERVER = Environment(threads=8, logical=16)
 
 
-@pytest.mark.parametrize(("goal", "size", "batches"), [(Goal.LATENCY, 44, {None}), (Goal.THROUGHPUT, 52, {None, 8, 32})])
+@pytest.mark.parametrize(
+    ("goal", "size", "batches"), [(Goal.LATENCY, 44, {None}), (Goal.THROUGHPUT, 52, {None, 8, 32})]
+)
 def test_the_whole_list_is_short_enough_and_has_no_duplicates(goal: Goal, size: int, batches: set[int | None]) -> None:
     """On a machine that has everything; nothing is dropped. A latency is that of the batch that the user has."""
     found = grid.declared(Setting(), goal, SERVER, batch=2).settings
@@ -89,7 +91,7 @@ def test_exact_settings_follow_the_default() -> None:
     assert grid.exact(Setting(), varied, SERVER, batch=2).settings == (Setting(), compiled)
     assert grid.exact(Setting(), [compiled], SERVER, batch=2).settings == (Setting(), compiled)
     for count, given in ((0, [Setting()]), (52, [Setting(threads=number) for number in range(9, 61)])):
-        with pytest.raises(UsageError, match=f"--vary names {count} settings besides the default; a search needs 1 to 51"):
+        with pytest.raises(UsageError, match=f"--vary names {count} settings besides the default; .* needs 1 to 51"):
             grid.exact(Setting(), given, SERVER, batch=1)
 
 
