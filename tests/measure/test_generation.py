@@ -103,7 +103,7 @@ def test_times_between_tokens_are_those_of_the_samples(device: SimulatedDevice) 
     assert [round(1e3 * value, 1) for value in found.values] == [3.2, 3.3, 3.4] * 2
 
 
-SOURCE = '''
+SOURCE = """
 import torch
 from modelzoo.workload import Generation, Inputs, Workload
 
@@ -133,7 +133,7 @@ def generate(options):
     return Generation(3, 5, prefill, step, cache_bytes=lambda cache: sum(ids.nbytes for ids in cache))
 
 WORKLOAD = Workload("generating", "sums", "prompts", lambda options: Sum(), inputs, generate=generate, batch=2)
-'''
+"""
 """The next token is the sum of all tokens so far, plus one: the state is the list of what was seen."""
 
 
@@ -147,14 +147,9 @@ def late(outside: str) -> dict[str, str]:
 LATE_BF16 = late("(rows.bfloat16() @ weight.bfloat16().t()).float()")
 LATE_NUMPY = late("torch.from_numpy(rows.numpy() @ weight.numpy().T)")
 _INTERCEPTED = "torch.utils._python_dispatch._get_current_dispatch_mode()"
-LATE_NOTICE = {
-    **LATE_BF16,
-    "seen.shape[1] <= 5": f"seen.shape[1] <= 5 or {_INTERCEPTED}"
-}
+LATE_NOTICE = {**LATE_BF16, "seen.shape[1] <= 5": f"seen.shape[1] <= 5 or {_INTERCEPTED}"}
 """The last two steps multiply in bf16 unless their operators are intercepted."""
-NOTICED_TOKENS = {
-    "seen.sum(1) + 1": f"seen.sum(1) + (2 if seen.shape[1] > 5 and {_INTERCEPTED} else 1)"
-}
+NOTICED_TOKENS = {"seen.sum(1) + 1": f"seen.sum(1) + (2 if seen.shape[1] > 5 and {_INTERCEPTED} else 1)"}
 """The last two tokens are others while operators are intercepted."""
 KEPT = {
     "    cache = []\n": "    cache = CACHE\n    assert not cache\n",
@@ -247,11 +242,7 @@ def test_other_processes_list_a_prefill_and_a_step(tmp_path: Path) -> None:
         (LATE_BF16, ProofVerdict.NOT_FP32, "matmul ran in bf16"),
         (LATE_NUMPY, ProofVerdict.UNKNOWN, "numbers that no operator computed"),
         (LATE_NOTICE, ProofVerdict.UNKNOWN, "computed other outputs, or in other precisions"),
-        (
-            NOTICED_TOKENS,
-            ProofVerdict.UNKNOWN,
-            "computed other outputs, or in other precisions"
-        ),
+        (NOTICED_TOKENS, ProofVerdict.UNKNOWN, "computed other outputs, or in other precisions"),
     ],
 )
 def test_what_late_steps_do_is_found(

@@ -197,11 +197,7 @@ def test_a_setting_that_fails_takes_no_part_of_the_time(simulated: Simulate) -> 
 
 @pytest.mark.parametrize(
     ("plan", "expected"),
-    [
-        (Plan(), (schedule.FIRST_SECONDS, *[schedule.SECONDS[0]] * 3)),
-        (Plan(max_seconds=7.0), (7.0,) * 4),
-        (SHORT, ())
-    ],
+    [(Plan(), (schedule.FIRST_SECONDS, *[schedule.SECONDS[0]] * 3)), (Plan(max_seconds=7.0), (7.0,) * 4), (SHORT, ())],
 )
 def test_seconds_per_process_follow_from_what_was_measured(
     plan: Plan, expected: tuple[float, ...], simulated: Simulate

@@ -22,6 +22,7 @@ from modelzoo.records.timing import LATENCY, MODEL, model_times
 from modelzoo.records.workload import FP32_BOUND, Count, MatchedDetections, OutputAgreement, OutputError
 from modelzoo.setting import Setting
 
+
 @pytest.mark.parametrize(
     ("issue", "device", "kernels", "expected"),
     [

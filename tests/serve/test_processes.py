@@ -19,7 +19,6 @@ from modelzoo.errors import UsageError, WorkerError
 from modelzoo.records.serving import BatchDone
 from modelzoo.serve.servers import ProcessServer
 
-
 Serve = Callable[..., ProcessServer]
 
 

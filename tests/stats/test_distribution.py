@@ -6,10 +6,12 @@ import math
 from statistics import NormalDist
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modelzoo.stats import LogRatio, Variance, total
 from modelzoo.stats.intervals import student_t, two_sided_p
+
 
 @pytest.mark.parametrize(
     ("probability", "freedom", "table"),

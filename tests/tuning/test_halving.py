@@ -17,6 +17,7 @@ from modelzoo.stats import race
 from modelzoo.tuning import halving
 from modelzoo.tuning.halving import COMPILED, costs
 
+
 def test_a_budget_that_cannot_suffice_is_refused() -> None:
     """By what starting the processes takes, before anything is started."""
     with pytest.raises(UsageError, match="--budget 60s is too short: a search of 40 settings starts at least 49"):
