@@ -25,7 +25,7 @@ from modelzoo.setting import ResolvedSetting, Setting
 
 RECORDS = [each for each in all_records() if each is not protocol.Answer]  # its content is JSON already
 # The largest records consist of hundreds of fields, which take a moment to draw.
-THOROUGH = settings(max_examples=30, suppress_health_check=list(HealthCheck))
+THOROUGH = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
 
 def test_all_records_are_found() -> None:
