@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measure.test_guardian import wait_for
-from processes import processes_with
+from processes import processes_with, until
 from toy_workloads import NUMPY_ENGINE, odd_numpy
 
 from modelzoo.errors import EnvironmentProblem
@@ -119,4 +118,4 @@ def test_a_command_ends_with_a_worker_that_is_killed_before_its_guardian_knows(
     words = ["run", str(work.directory), "--engine", NUMPY_ENGINE, "--weights", str(work.directory / "weights.npz")]
     done = subprocess.run([sys.executable, "-c", KILLED, *words, "--precision", "fp32"], check=False)
     assert done.returncode == -9
-    wait_for(lambda: not processes_with(str(work.directory)), seconds=20)
+    until(lambda: not processes_with(str(work.directory)))

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from calls import called
 from fake_runs import MACHINE
 from PIL import Image
+from processes import in_this_process
 from toy_workloads import NUMPY_ENGINE, numpy_classifier
 
 from modelzoo.cli import main
 from modelzoo.fleet.shards import ShardFiles, proven_otherwise, read_part
 from modelzoo.frozen import replace
 from modelzoo.measure import jobs
-from modelzoo.measure.worker import subject_of
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.codec import encode_json
 from modelzoo.records.fleet import JudgedBy, Shard, ShardPlan, ShardResult
 from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.partial import PartialResult
-from modelzoo.records.protocol import Job, Send
 from modelzoo.records.run import Observed, Provenance, SideReport
 from modelzoo.results import store
 from modelzoo.views.fleet import sharding_notes
@@ -48,17 +43,6 @@ class Opened:
 
     def content(self, shard: Shard) -> str:
         return self._content
-
-
-@contextmanager
-def in_this_process(launcher: object, job: Job, variables: object, send: Send, timeout: object) -> Iterator[Any]:
-    """What stands for ``Remote``: a worker whose methods are called here."""
-    subject = subject_of(job, send)
-
-    def call(name: str, *arguments: object, result: object, last: bool = False) -> object:
-        return getattr(subject, name)(*arguments)
-
-    yield SimpleNamespace(call=call)
 
 
 @pytest.fixture

@@ -176,7 +176,8 @@ def test_copies_are_timed_apart(device: SimulatedDevice, monkeypatch: pytest.Mon
     assert (found.to_device, found.to_host, found.included) == (pytest.approx(2.001e-3), pytest.approx(3.001e-3), True)
 
 
-def test_runs_on_an_accelerator(tmp_path: Path, numpy_engine: None) -> None:
+@pytest.mark.usefixtures("numpy_engine", "prepared_here")
+def test_runs_on_an_accelerator(tmp_path: Path) -> None:
     """In worker processes: three spans and the device in the record; a lost device and too little memory are one line
     each, and the finished run is kept."""
     work = numpy_classifier(tmp_path)

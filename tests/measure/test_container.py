@@ -141,13 +141,12 @@ def test_a_checkpoint_and_an_input_go_by_their_paths_of_this_machine(
     given = tmp_path / "in put.txt"
     given.write_text("x")
     engine.add("zoo:a")
-    here = numpy_setting(work).replace(input=str(given))
-    runs = runs_of(Request(work, (here.replace(image="zoo:a"), here), SHORT, audit=False))
-    assert [run.error for run in runs] == [None, None]
-    reports = [run.report for run in runs if run.report is not None]
-    assert {report.setting.input for report in reports} == {str(given)}
-    assert {report.prepared.weights.path for report in reports} == {here.weights}
-    requested = here.replace(image="zoo:a", weights=str(tmp_path / "nothing"))
+    there = numpy_setting(work).replace(input=str(given), image="zoo:a")
+    (run,) = runs_of(Request(work, (there,), SHORT, audit=False))
+    assert run.report is not None, run.error
+    assert run.report.setting.input == str(given)
+    assert run.report.prepared.weights.path == there.weights
+    requested = there.replace(weights=str(tmp_path / "nothing"))
     (prepared,) = jobs.prepare(Request(work, (requested,), SHORT), silent)
     assert prepared.error == (
         f"--weights {tmp_path}/nothing: it does not exist; give auto, pretrained, random, a file or a directory"

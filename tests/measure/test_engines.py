@@ -67,7 +67,8 @@ def setting(name: str) -> Setting:
     return TORCH.replace(engine=f"engines.exported_engine:{name}")
 
 
-def test_an_exported_model_runs_without_torch_on_the_same_inputs(workload: Workload, numpy_engine: None) -> None:
+@pytest.mark.usefixtures("numpy_engine", "prepared_here")
+def test_an_exported_model_runs_without_torch_on_the_same_inputs(workload: Workload) -> None:
     """The measuring worker never imports torch; its inputs have the digest of the workload's own."""
     (run,) = runs_of(Request(workload, (setting("ExportedEngine"),), SHORT))
     assert run.report is not None, run.error

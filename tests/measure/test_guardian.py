@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import termios
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import msgspec
 import psutil
 import pytest
 from fake_docker import FakeDocker
+from processes import until
 from toy_workloads import MLP
 
 from modelzoo.measure import guardian
@@ -64,15 +64,6 @@ sys.exit(guard(call))
 ENDS = [signal.SIGKILL, signal.SIGTERM]
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
-    """Poll until ``condition`` gives something; fail after ``seconds``."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
-    return found
-
-
 def is_left(process: psutil.Process) -> bool:
     """Whether it runs or is suspended; nobody may ask how an orphan ended."""
     try:
@@ -87,12 +78,12 @@ def ended(folder: Path, *words: str, **options: Any) -> Iterator[psutil.Popen]:
     call = psutil.Popen([sys.executable, "-c", CALL, *words], cwd=folder, **options)
     started: list[psutil.Process] = []
     try:
-        wait_for(lambda: (folder / "paused").exists() or call.poll() is not None)
+        until(lambda: (folder / "paused").exists() or call.poll() is not None)
         started = call.children(recursive=True)
-        wait_for(lambda: any(each.status() == psutil.STATUS_STOPPED for each in started), seconds=10)
+        until(lambda: any(each.status() == psutil.STATUS_STOPPED for each in started))
         yield call
         call.wait(timeout=60)
-        wait_for(lambda: not any(is_left(each) for each in started), seconds=10)
+        until(lambda: not any(is_left(each) for each in started))
     finally:
         for each in (call, *started):
             with suppress(psutil.NoSuchProcess):
@@ -163,10 +154,10 @@ def test_a_guardian_that_was_killed_is_replaced(guarding: Guardian) -> None:
         before = set(psutil.Process().children())
         guarding.guard(GROUP, first.pid)
         (process,) = set(psutil.Process().children()) - before
-        wait_for(lambda: guardian.__file__ in process.cmdline())  # is empty while the program is being executed
+        until(lambda: guardian.__file__ in process.cmdline())  # is empty while the program is being executed
         process.terminate()  # is ignored, as are the signals of a terminal
         process.kill()
-        wait_for(lambda: process.status() == psutil.STATUS_ZOMBIE)
+        until(lambda: process.status() == psutil.STATUS_ZOMBIE)
         guarding.release(CONTAINER, "unknown")
         guarding.guard(GROUP, second.pid)
         guarding.end()

@@ -125,8 +125,9 @@ def test_shards_depend_on_the_code_that_judges_and_on_every_file_of_the_workload
     assert "files beside the weights" not in plans[0].facts
 
 
+@pytest.mark.usefixtures("numpy_engine", "prepared_here")
 def test_a_worker_that_answers_for_another_shard_or_dies_gives_no_result(
-    job: Assignment, numpy_engine: None, monkeypatch: pytest.MonkeyPatch
+    job: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its file would replace that of the other one; the answer to the turn before is not taken for that to this one."""
     request = Request(load_workload(Path(job.directory)), (job.requested,), Plan())

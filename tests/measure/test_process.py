@@ -15,7 +15,7 @@ import psutil
 import pytest
 from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of
 
-from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
+from modelzoo.errors import EnvironmentProblem, InputError, UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure import process, worker
 from modelzoo.measure.jobs import Request, prepare_environment, prepare_job
@@ -63,38 +63,63 @@ def test_a_worker_runs_in_a_strange_environment(tmp_path: Path, monkeypatch: pyt
     assert (run.error, len(run.steady)) == (None, 3)
 
 
-OUT_OF_MEMORY = "out of memory; use a smaller --batch"
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("os.kill(os.getpid(), 9)", "the worker process was ended by SIGKILL (out of memory? try a smaller --batch)"),
+        # The end of what it printed, without what a terminal would obey.
+        (
+            "os.write(2, b'x' * 100_000_000 + b'\\n\\x1b[2Jlast\\n'); os._exit(3)",
+            "the worker process ended with code 3: \\x1b[2Jlast",
+        ),
+    ],
+)
+def test_a_worker_that_ends_gives_one_line(line: str, error: str) -> None:
+    """By a signal, or with a code."""
+    with pytest.raises(WorkerError) as caught:
+        call(LocalLauncher(worker=("-c", f"import os; {line}")))
+    assert str(caught.value) == error
+
+
+FAILING = """
+from modelzoo.measure import worker
+def obey(lines, send):
+    {line}
+worker.obey = obey
+worker.leave(worker.main())
+"""
 
 
 @pytest.mark.parametrize(
     ("line", "error", "kind"),
     [
         (
-            "os.kill(os.getpid(), 9)",
-            "the worker process was ended by SIGKILL (out of memory? try a smaller --batch)",
-            "WorkerError",
+            "raise RuntimeError('can\\'t allocate memory: you tried')",
+            "out of memory; use a smaller --batch",
+            WorkerError,
         ),
+        ("raise MemoryError", "out of memory; use a smaller --batch", WorkerError),
         (
-            "raise ArithmeticError('seven is not eight')",
-            "{place}, line 11: ArithmeticError: seven is not eight; correct it there",
-            "UsageError",
-        ),
-        ("raise RuntimeError('[enforce fail] can\\'t allocate memory: you tried')", OUT_OF_MEMORY, "WorkerError"),
-        ("raise MemoryError", OUT_OF_MEMORY, "WorkerError"),
-        ("from modelzoo.errors import InputError as Error; raise Error('no image: x')", "no image: x", "InputError"),
-        # The end of what it printed, without what a terminal would obey.
-        (
-            "os.write(2, b'x' * 100_000_000 + b'\\n\\x1b[2Jlast\\n'); os._exit(3)",
-            "the worker process ended with code 3: \\x1b[2Jlast",
-            "WorkerError",
+            "from modelzoo.errors import InputError; raise InputError('no such image: x')",
+            "no such image: x",
+            InputError,
         ),
     ],
 )
-def test_a_worker_that_fails_gives_one_line(line: str, error: str, kind: str, tmp_path: Path) -> None:
-    """Its error and the kind of that, not the traceback, here of one whose inputs fail while it prepares."""
-    work = odd_numpy(tmp_path / "odd", inputs=line)
+def test_a_worker_that_fails_gives_one_line(line: str, error: str, kind: type[Exception]) -> None:
+    """An error of the suite keeps its class."""
+    with pytest.raises(kind) as caught:
+        call(LocalLauncher(worker=("-c", FAILING.format(line=line))))
+    assert (type(caught.value), str(caught.value)) == (kind, error)
+
+
+def test_a_crash_in_the_workload_is_one_line(tmp_path: Path) -> None:
+    """Not the traceback, here of one whose inputs fail while it prepares."""
+    work = odd_numpy(tmp_path / "odd", inputs="raise ArithmeticError('seven is not eight')")
     (run,) = runs_of(Request(work, (numpy_setting(work).replace(input="/"),), SHORT, audit=False))
-    assert (run.error, run.error_kind) == (error.format(place=work.directory / "workload.py"), kind)
+    place = f"{work.directory / 'workload.py'}, line 11"
+    assert run.error == f"{place}: ArithmeticError: seven is not eight; correct it there"
+    assert run.error_kind == "UsageError"
 
 
 def test_torch_says_of_a_failed_allocation_what_workers_look_for() -> None:

@@ -250,7 +250,8 @@ def test_workers_alternate_until_all_have_had_their_turns(counts: tuple[int, ...
     assert "".join(diary) == expected
 
 
-def test_only_one_process_samples_at_a_time(tmp_path: Path, numpy_engine: None) -> None:
+@pytest.mark.usefixtures("numpy_engine", "prepared_here")
+def test_only_one_process_samples_at_a_time(tmp_path: Path) -> None:
     """Real workers: each waits for its turns and records when it sampled and how many samples each turn has."""
     work = odd_numpy(tmp_path / "odd")
     fp32 = numpy_setting(work)

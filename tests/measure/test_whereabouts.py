@@ -63,7 +63,7 @@ def test_layer_line_and_shapes_are_named() -> None:
     [("CDLL", "<lambda>: import ctypes; lock = ctypes.CDLL"), ("PyDLL", "<lambda>, called from ")],
     ids=["without the GIL", "with the GIL"],
 )
-@pytest.mark.usefixtures("numpy_engine")
+@pytest.mark.usefixtures("numpy_engine", "prepared_here")
 def test_a_call_that_does_not_return_is_named_while_it_hangs(
     library: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,13 +89,13 @@ def test_a_call_that_does_not_return_is_named_while_it_hangs(
     assert re.fullmatch(rf"interrupted: cold, no answer for \d+ s: {re.escape(where)}", run.error)
 
 
-@pytest.mark.usefixtures("numpy_engine")
+@pytest.mark.usefixtures("numpy_engine", "prepared_here")
 def test_the_time_out_ends_a_call_and_keeps_the_other_settings(tmp_path: Path) -> None:
     """In one line that names the call."""
     work = stuck(tmp_path)
     settings = numpy_setting(work).replace(batch=1), numpy_setting(work).replace(batch=2)
     failed, *others = sorted(
-        runs_of(Request(work, settings, SHORT, audit=False, timeout=5.0), 2), key=lambda run: -run.group
+        runs_of(Request(work, settings, SHORT, audit=False, timeout=4.0), 2), key=lambda run: -run.group
     )
     assert [failed.error_kind, *(run.error for run in others)] == ["NoAnswerError", None, None]
     assert re.match(r"ended by --timeout: cold, no answer for \d+ s: .*workload.py:7 in <lambda>: ", failed.error or "")

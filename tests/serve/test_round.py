@@ -11,8 +11,8 @@ from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
 
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import read_topology
-from modelzoo.measure import jobs
-from modelzoo.measure.jobs import Event, Request, prepare
+from modelzoo.measure.jobs import Event, Request, prepare_job
+from modelzoo.measure.preparation import prepare
 from modelzoo.plan import Plan
 from modelzoo.records.load import LoadSession
 from modelzoo.records.throughput import Configuration, InstancePlace, Smt
@@ -40,7 +40,8 @@ def task(work: Workload, instances: int = 1, seconds: float = 0.2) -> tuple[Task
     request = Request(work, (numpy_setting(work),), SHORT, audit=False)
     places = plan(read_topology(), instances, 1)
     own = Configuration(0, instances, 1, work.batch, Smt.OFF, places)
-    return Task(request, prepare(request, seen.append), own, 0, 0, seconds, extras=True), seen
+    prepared = prepare(prepare_job(work, request.settings), lambda message: None)
+    return Task(request, prepared, own, 0, 0, seconds, extras=True), seen
 
 
 @pytest.mark.skipif(CPUS < 2, reason="one CPU only")
@@ -93,7 +94,7 @@ def test_an_instance_answers_a_load_and_reports_at_its_end(tmp_path: Path, numpy
     """Batches of every size up to the maximum; where it ran is in its report."""
     work = numpy_classifier(tmp_path)
     request = Request(work, (numpy_setting(work),), Plan(warmup=2), audit=False)
-    (prepared,) = jobs.prepare(request, lambda event: None)
+    (prepared,) = prepare(prepare_job(work, request.settings), lambda message: None)
     cpus = frozenset(os.sched_getaffinity(0))
     places = (InstancePlace((min(cpus),), 0),)
     place = generator_place(read_topology(), places, cpus)
