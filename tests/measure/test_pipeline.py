@@ -10,7 +10,7 @@ import pytest
 import torch
 from fake_runs import WEIGHTS
 from measure.test_measurement import report_of
-from pipelines import MILLISECOND, simulated_steps
+from pipelines import MILLISECOND, OnDevice, simulated_steps
 from simulated_device import SimulatedDevice
 from toy_workloads import MLP, RANDOM
 
@@ -18,14 +18,14 @@ from modelzoo.engines import create_engine
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure.loading import build, check_stages, require_stages
-from modelzoo.measure.pipeline import PipelineClock, Step, events_of, steps_of, timed_pass
+from modelzoo.measure.pipeline import PipelineClock, Step, events_of, moved, steps_of, timed_pass
 from modelzoo.measure.preparation import prepare
 from modelzoo.records.protocol import Assignment, PrepareJob
 from modelzoo.records.run import Prepared
 from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED, TO_DEVICE, TO_HOST, UNDIVIDED, Place
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload import ModelOutput, Stage, Stages, Workload
+from modelzoo.workload import ModelInput, ModelOutput, Stage, Stages, Workload
 from modelzoo.workload.declaration import input_request
 from modelzoo.workload.discovery import load_workload
 
@@ -54,6 +54,13 @@ def test_copies_stand_where_the_place_changes() -> None:
     plain = steps_of(stages, lambda value: ModelOutput(value))
     assert [step.name for step in plain] == ["a", "b", "c", MODEL, "d"]
     assert not any(step.by_events for step in plain)
+
+
+def test_tensors_move_wherever_they_are() -> None:
+    """In lists, tuples, mappings, arguments and outputs; contexts stay on the host."""
+    tensor = OnDevice(SimulatedDevice(), 1)
+    for wrapped in (lambda each: ModelInput(([each],), tensor), lambda each: ModelOutput([{"x": (each, 3)}], tensor)):
+        assert moved(wrapped(tensor), lambda each: "moved") == wrapped("moved")
 
 
 def test_synchronizing_after_each_stage_costs_what_issuing_takes(device: SimulatedDevice) -> None:

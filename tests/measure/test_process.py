@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import subprocess
 import sys
 from collections.abc import Callable
@@ -79,6 +80,17 @@ def test_a_worker_that_ends_gives_one_line(line: str, error: str) -> None:
     with pytest.raises(WorkerError) as caught:
         call(LocalLauncher(worker=("-c", f"import os; {line}")))
     assert str(caught.value) == error
+
+
+def test_a_call_of_a_worker_that_has_died_is_no_error() -> None:
+    """Whoever waits for its answer learns why."""
+    launcher, job = LocalLauncher(worker=("-c", "")), prepare_job(mlp(), (RANDOM,))
+    with Remote(launcher, job, prepare_environment().variables, print) as worker:
+        assert select.select([worker], [], [], 60)[0] == [worker]
+        worker.send("prepare")
+        with pytest.raises(WorkerError, match="ended with code 0"):
+            worker.wait(tuple[Preparation, ...])
+        worker.send("prepare")
 
 
 FAILING = """

@@ -18,7 +18,7 @@ from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure import jobs, rounds
 from modelzoo.measure.jobs import Event, Request
-from modelzoo.measure.rounds import blocks, capacity
+from modelzoo.measure.rounds import blocks, capacity, device_capacity
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.protocol import Assignment, Job, Looks, Preparation, PrepareJob, Progress
 from modelzoo.records.run import EnvironmentChanges, Prepared, RunReport
@@ -43,8 +43,16 @@ def test_settings_are_interleaved(settings: int, fit: int, sweeps: int, expected
 
 
 def test_memory_limits_how_many_run_side_by_side() -> None:
-    """A fifth of the memory stays free; a pair must fit; before anything is known, 2 GiB each are assumed."""
+    """A fifth of the memory stays free; a pair must fit; before anything is known, 2 GiB each are assumed.
+
+    On a device the largest worker so far counts, and what its process occupies besides; before one is known, a pair.
+    """
     assert [capacity(10 << 30, 1 << 30), capacity(1 << 30, 1 << 30), capacity(10 << 30, 0)] == [8, 2, 4]
+    gpu = Accelerator("cuda", 0, "a GPU", memory=80 << 30)
+    uses = [AcceleratorUse(gpu, 7 << 30), AcceleratorUse(gpu, 3 << 30)]
+    few = [AcceleratorUse(replace(gpu, memory=8 << 30), 7 << 30)]
+    unknown = [AcceleratorUse(gpu, None)], [AcceleratorUse(replace(gpu, memory=None), 1 << 30)], []
+    assert [device_capacity(each) for each in (uses, few, *unknown)] == [8, 2, 2, 2, 2]
 
 
 def test_a_first_round_on_a_device_is_of_pairs(workers: FakeWorkers) -> None:
@@ -153,6 +161,7 @@ def test_what_does_not_vary_is_taken_once_per_setting(workers: FakeWorkers) -> N
     assert [run.error for run in runs] == [None, "died", None, None, None, None]
     taken = [(run.requested.precision, looks.extras) for run, looks in zip(runs, workers.looks)]
     assert [name for name, extras in taken if extras] == ["fp32", "bf16", "bf16"]
+    assert [looks.full_audit for looks in workers.looks] == [looks.extras for looks in workers.looks]
 
 
 def test_impossible_settings_are_tried_once_and_dead_workers_again(workers: FakeWorkers) -> None:

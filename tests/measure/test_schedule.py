@@ -14,7 +14,7 @@ from toy_workloads import RANDOM, SHORT, mlp
 from modelzoo.frozen import replace
 from modelzoo.measure import schedule
 from modelzoo.measure.jobs import Request
-from modelzoo.measure.schedule import FEWEST
+from modelzoo.measure.schedule import FEWEST, needed_rounds
 from modelzoo.plan import Effort, Plan
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
@@ -213,3 +213,17 @@ def test_a_workload_that_cannot_run_does_not_stop_the_others(simulated: Simulate
     runs, designs = machine.measure("a", "b", budget=500.0)
     assert [run.error for run in runs if run.workload == "a"] == ["no weights"] * 2
     assert (designs["a"].stop_reason, designs["b"].stop_reason) == (StopReason.FAILED, StopReason.PRECISE)
+
+
+@pytest.mark.parametrize(
+    ("costs", "seconds", "expected"),
+    [
+        ([10, 10], 1000, [8, 8]),
+        ([14, 14, 16, 47], 570, [8, 8, 8, 4]),
+        ([14, 14, 16, 47], 620, [8, 8, 8, 5]),
+        ([47, 14], 160, [FEWEST, 5]),
+    ],
+)
+def test_expensive_workloads_get_fewer_rounds(costs: list[float], seconds: float, expected: list[int]) -> None:
+    """The cheap ones get 8 each; what is left is shared by the expensive ones, with at least 4 rounds each."""
+    assert needed_rounds(costs, seconds) == expected

@@ -58,6 +58,11 @@ def test_one_process_has_only_the_prior() -> None:
             stats.components(few)
 
 
+def test_settings_are_pooled() -> None:
+    """One choice for all settings of a round: the mean of their variances counts."""
+    assert stats.pooled([Components(0.01, 0.02), Components(0.03, 0.04)]) == Components(0.02, pytest.approx(0.03))
+
+
 @pytest.mark.parametrize(
     ("costs", "found", "seconds"),
     [
