@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import fake_runs
 import pytest
@@ -20,7 +20,7 @@ from modelzoo.measure import jobs, rounds
 from modelzoo.measure.jobs import Event, Request
 from modelzoo.measure.rounds import blocks, capacity, device_capacity
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
-from modelzoo.records.protocol import Assignment, Job, Looks, Preparation, PrepareJob, Progress
+from modelzoo.records.protocol import Assignment, Job, Looks, Preparation, PrepareJob, Progress, Send
 from modelzoo.records.run import EnvironmentChanges, Prepared, RunReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.setting import Setting
@@ -82,36 +82,26 @@ class FakeWorkers:
         self.looks: list[Looks] = []
         self.prepare: Callable[[PrepareJob], tuple[Preparation, ...]] = self.prepared
         self.measured: Callable[[Assignment], RunReport | None] = lambda job: REPORT
-        fakes = self
+        monkeypatch.setattr(jobs, "Remote", self.remote)
 
-        class Fake(AbstractContextManager[Any]):
-            def __init__(self, launcher: Any, job: Job, variables: Any, on_message: Any, timeout: Any) -> None:
-                self._job = job
-                fakes.jobs.append(job)
-                fakes.variables.append(dict(variables))
-                on_message(Progress("build"))
+    def remote(self, launcher: object, job: Job, variables: Any, on_message: Send, timeout: object) -> Any:
+        """What stands for ``Remote``."""
+        self.jobs.append(job)
+        self.variables.append(dict(variables))
+        on_message(Progress("build"))
+        asked: list[str] = []
 
-            def __exit__(self, *error: object) -> None:
-                pass
+        def send(name: str, *arguments: Any) -> None:
+            asked.append(name)
+            self.looks += [each for each in arguments if isinstance(each, Looks)]
 
-            def call(self, name: str, *arguments: Any, result: Any, last: bool = False) -> Any:
-                self.send(name, *arguments)
-                return self.wait(result)
+        def call(name: str, *arguments: Any, result: Any, last: bool = False) -> Any:
+            send(name, *arguments)
+            return self.answer(job, name)
 
-            def send(self, name: str, *arguments: Any) -> None:
-                self._name = name
-                fakes.looks += [each for each in arguments if isinstance(each, Looks)]
-
-            def wait(self, kind: Any) -> Any:
-                return fakes.answer(self._job, self._name)
-
-            def suspend(self) -> None:
-                pass
-
-            def end(self) -> None:
-                pass
-
-        monkeypatch.setattr(jobs, "Remote", Fake)
+        found = MagicMock(send=send, call=call, wait=lambda kind: self.answer(job, asked[-1]))
+        found.__enter__.return_value = found
+        return found
 
     def answer(self, job: Job, name: str) -> Any:
         """What a worker would answer when it is called."""
