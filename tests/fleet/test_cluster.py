@@ -1,11 +1,16 @@
-"""What a cluster is refused for, and which one is open to whoever can reach it."""
+"""What a cluster is refused for, which one is open to whoever can reach it, and that a Dask worker leaves nothing."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import processes_with, until
+from toy_workloads import NUMPY_ENGINE, odd_numpy
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.fleet import task
@@ -93,3 +98,24 @@ def test_what_the_nanny_sets_does_not_reach_what_is_measured(monkeypatch: pytest
     assert "MALLOC_TRIM_THRESHOLD_" not in os.environ
     assert "OMP_NUM_THREADS" not in os.environ
     assert os.environ["MKL_NUM_THREADS"] == "4"
+
+
+KILLED = """
+import os, signal, sys
+from modelzoo.fleet import task
+from modelzoo.measure.guardian import GUARDIAN
+GUARDIAN.guard = lambda kind, name: os.kill(os.getpid(), signal.SIGKILL)
+task.measure("call", tuple(sys.argv[1:]), os.getcwd())
+"""
+
+
+def test_a_command_ends_with_a_worker_that_is_killed_before_its_guardian_knows(
+    tmp_path: Path, numpy_engine: None
+) -> None:
+    """Nobody else would end it, for as long as it measures."""
+    pytest.importorskip("dask")
+    work = odd_numpy(tmp_path / "odd", build="import time; time.sleep(600)")
+    words = ["run", str(work.directory), "--engine", NUMPY_ENGINE, "--weights", str(work.directory / "weights.npz")]
+    done = subprocess.run([sys.executable, "-c", KILLED, *words, "--precision", "fp32"], check=False)
+    assert done.returncode == -9
+    until(lambda: not processes_with(str(work.directory)))

@@ -60,11 +60,6 @@ def test_equal_hosts_are_rarely_called_odd(hosts: int, settings: int) -> None:
     assert false <= 13
 
 
-def test_three_hosts_are_hardly_told_apart() -> None:
-    """The two others have one degree of freedom, which is not enough."""
-    assert not any(odd(row[0]) for row in host_ratios([[0.0], [0.004], [math.log(1.10)]]))
-
-
 def test_a_setting_that_a_host_lacks_is_compared_among_the_others() -> None:
     """The mean is over the settings that all of them have."""
     levels: list[list[float | None]] = [list(row) for row in drawn(3, 6, settings=3)]

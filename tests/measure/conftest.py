@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from processes import in_this_process
 from simulated_device import SimulatedDevice
 
-from modelzoo.measure import clock, instance, pipeline
+from modelzoo.measure import clock, instance, jobs, pipeline
+from modelzoo.records.protocol import PrepareJob
 
 
 @pytest.fixture
@@ -17,6 +19,15 @@ def device(monkeypatch: pytest.MonkeyPatch) -> SimulatedDevice:
     for module in (clock, pipeline):
         monkeypatch.setattr(module, "perf_counter_ns", simulated.stamp)
     return simulated
+
+
+@pytest.fixture
+def prepared_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings are resolved in this process, which has imported torch already; others run them."""
+    remote = jobs.Remote
+    monkeypatch.setattr(
+        jobs, "Remote", lambda *words: (in_this_process if isinstance(words[1], PrepareJob) else remote)(*words)
+    )
 
 
 @pytest.fixture

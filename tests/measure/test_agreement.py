@@ -11,63 +11,56 @@ from modelzoo.engines.export.source import flatten
 from modelzoo.engines.export.store import Batch
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.measure import observing
-from modelzoo.measure.observing import matched_detections, output_agreement, output_error, output_errors
-from modelzoo.records.workload import Conversion, Export, MatchedDetections, OutputAgreement
+from modelzoo.measure.observing import matched_detections, output_agreement, output_errors
+from modelzoo.records.workload import Conversion, Export
 
-RANDOM = np.random.default_rng(0)
 ONES = np.ones((2, 3), dtype=np.float32)
 
 
-def test_errors_are_relative_to_the_mean_output() -> None:
-    """Means over all values; the largest error and the number of values are there too."""
-    found = ONES.copy()
-    found[0, 0] += 0.6
-    error = output_error("0", 2 * ONES, 2 * found)
-    assert (error.elements, error.mean_output) == (6, 2.0)
-    assert error.mean_error == pytest.approx(0.2)
-    assert error.max_error == pytest.approx(1.2)
-    assert error.relative == pytest.approx(0.1)
+@pytest.mark.parametrize(
+    ("expected", "found", "relative"),
+    [
+        (2 * ONES, 2 * ONES + np.float32([[1.2, 0, 0], [0, 0, 0]]), 0.1),
+        (np.array([3, 5]), np.array([3, 6]), 1 / 8),
+        (ONES > 2, ONES > 2, 0),
+        (ONES[:0], ONES[:0], 0),
+        # Logits of classes that are not used; an infinity that the other lacks cannot be compared.
+        (np.float32([1, -np.inf, 3, np.nan]), np.float32([1.5, -np.inf, 3.5, np.nan]), 0.25),
+        (np.float32([-np.inf]), np.float32([-np.inf]), 0),
+        (np.float32([1, -np.inf]), np.float32([1, np.inf]), None),
+        (np.float32([1, -np.inf]), np.float32([1, -1e9]), None),
+        (np.float32([1, np.nan]), np.float32([1, 0]), None),
+        (ONES, ONES * np.nan, None),
+        (ONES, ONES * -np.inf, None),
+        (ONES, ONES[:1], None),
+        (ONES, ONES[:, :, None], None),
+        (ONES[:0], ONES[:1], None),
+        (0 * ONES, ONES, None),
+    ],
+)
+def test_errors_are_relative_to_the_mean_output(expected: Any, found: Any, relative: float | None) -> None:
+    """Means over all values; NaN, Inf or another shape have no error, and are not the same."""
+    (error,) = output_errors(["0"], [expected], [found])
+    assert error.relative == (relative if relative is None else pytest.approx(relative))
+    assert error.is_within(1.0) == (relative is not None)
+
+
+def test_the_largest_error_and_the_number_of_values_are_there_too() -> None:
+    """An array that is missing has none."""
+    (error,) = output_errors(["0"], [2 * ONES], [2 * ONES + np.float32([[1.2, 0, 0], [0, 0, 0]])])
+    assert (error.elements, error.mean_output, error.max_error) == (6, 2.0, pytest.approx(1.2))
+    (error,) = output_errors(["0"], [ONES], [])
+    assert (error.relative, error.is_within(1.0)) == (None, False)
 
 
 def test_small_errors_are_not_lost() -> None:
     """One step of fp32 in a few of a million values."""
-    expected = RANDOM.normal(size=1_000_000).astype(np.float32)
+    expected = np.random.default_rng(0).normal(size=1_000_000).astype(np.float32)
     found = expected.copy()
     found[:10] = np.nextafter(found[:10], np.float32(10))
-    error = output_error("0", expected, found)
+    (error,) = output_errors(["0"], [expected], [found])
     assert error.relative is not None
     assert 0 < error.relative < 1e-11
-
-
-@pytest.mark.parametrize(
-    "found",
-    [ONES * np.nan, ONES * np.inf, ONES[:1], ONES[:, :, None], None],
-    ids=["nan", "inf", "fewer rows", "another dimension", "missing"],
-)
-def test_what_cannot_be_compared_has_no_error(found: Any) -> None:
-    """NaN, Inf, another shape, or no output at all: none of them is equal."""
-    (error,) = output_errors(["0"], [ONES], [] if found is None else [found])
-    assert (error.relative, error.is_within(1.0)) == (None, False)
-
-
-def test_an_infinity_that_both_have_is_no_error() -> None:
-    """Logits of classes that are not used; one that the other lacks cannot be compared."""
-    expected = np.array([1.0, -np.inf, 3.0, np.nan], dtype="float32")
-    assert output_error("x", expected, expected + np.float32(0.5)).mean_error == 0.5
-    assert output_error("x", expected[1:2], expected[1:2]).relative == 0
-    for place, value in ((1, np.inf), (1, -1e9), (3, 0.0), (0, -np.inf)):
-        other = expected.copy()
-        other[place] = value
-        assert output_error("x", expected, other).mean_error is None
-
-
-def test_numbers_and_empty_arrays_can_be_compared() -> None:
-    """Classes as integers; a picture without detections."""
-    assert output_error("0", np.array([3, 5]), np.array([3, 6])).relative == pytest.approx(1 / 8)
-    assert output_error("0", ONES[:0], ONES[:0]).relative == 0
-    assert output_error("0", ONES[:0], ONES[:1]).relative is None
-    assert output_error("0", 0 * ONES, ONES).relative is None
-    assert output_error("0", ONES > 2, ONES > 2).relative == 0
 
 
 def picture(count: int) -> dict[str, Any]:
@@ -105,24 +98,11 @@ def test_values_of_matched_detections_are_compared() -> None:
     other["scores"] *= np.float32(1.01)
     other["boxes"] *= np.float32(1 + 1e-6)
     found = matched_detections([picture(4)], [other])
-    assert found.share == 1.0
     errors = {each.name: each.relative for each in found.errors}
+    assert found.share == 1.0
     assert errors["scores"] == pytest.approx(0.01, rel=1e-3)
     assert errors["boxes"] == pytest.approx(1e-6, rel=0.5)
-
-
-def test_no_detections_on_either_side_agree() -> None:
-    """There is nothing to match; on one side only, nothing matches."""
-    found = matched_detections([picture(0)], [picture(0)])
-    assert (found.share, found.errors) == (1.0, ())
-    assert matched_detections([picture(0)], [picture(2)]).share == 0.0
-
-
-def compiled(expected: Any, found: Any) -> OutputAgreement:
-    """How far what a compiled model returns is from what its eager module does."""
-    structure, arrays = flatten(expected)
-    outputs = RawOutputs(tuple(flatten(found)[1]), structure=structure, expected=tuple(arrays))
-    return output_agreement(None, outputs, "fp32")
+    assert matched_detections([picture(0)], [picture(0)]).share == 1.0, "there is nothing to match"
 
 
 def test_an_export_without_heads_is_compared_by_its_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,18 +117,21 @@ def test_an_export_without_heads_is_compared_by_its_arrays(monkeypatch: pytest.M
     assert found.detections is None
 
 
-def test_a_compiled_model_is_compared_with_its_eager_module() -> None:
-    """By every array of the output."""
-    found = compiled({"logits": ONES, "hidden": ONES}, {"logits": ONES, "hidden": 1.01 * ONES})
-    assert [each.name for each in found.outputs] == ["logits", "hidden"]
-    assert found.is_same is False
-    assert compiled((ONES,), (ONES,)).is_same
-
-
-def test_a_compiled_detector_is_compared_by_its_detections() -> None:
-    """Its raw heads cannot be observed; a picture without detections shows nothing."""
-    assert compiled([picture(4)], [picture(4)]).is_same
-    assert compiled([picture(4)], [picture(3)]).is_same is False
-    found = compiled([picture(0)], [picture(0)])
-    assert found.is_same is False
-    assert (found.worst, found.detections) == (None, MatchedDetections(0, 0, 0))
+@pytest.mark.parametrize(
+    ("expected", "found", "is_same"),
+    [
+        ((ONES,), (ONES,), True),
+        ({"logits": ONES, "hidden": ONES}, {"logits": ONES, "hidden": 1.01 * ONES}, False),
+        ([picture(4)], [picture(4)], True),
+        ([picture(4)], [picture(3)], False),
+        # A picture without detections shows nothing.
+        ([picture(0)], [picture(0)], False),
+    ],
+)
+def test_a_compiled_model_is_compared_with_its_eager_module(expected: Any, found: Any, is_same: bool) -> None:
+    """By every array of the output; a detector by its detections, because its raw heads cannot be observed."""
+    structure, arrays = flatten(expected)
+    outputs = RawOutputs(tuple(flatten(found)[1]), structure=structure, expected=tuple(arrays))
+    agreement = output_agreement(None, outputs, "fp32")
+    assert agreement.is_same is is_same
+    assert (agreement.detections is not None) == isinstance(expected, list)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
-import fake_runs
 import msgspec
 import pytest
 from example_machine import QUIET
 from fake_docker import FakeDocker
+from fake_runs import changed, make
 from toy_workloads import SHORT, mlp
 
 from modelzoo.errors import WorkerError
@@ -56,23 +57,18 @@ def answer(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> Ask:
         engine.add(name)
 
     def ask(answers: dict[str, list[Preparation]], *settings: Setting) -> tuple[Preparation, ...]:
-        class Answering(AbstractContextManager[Any]):
-            def __init__(self, launcher: Launcher, job: PrepareJob, *others: object) -> None:
-                self._launcher, self._job = launcher, job
-
-            def __exit__(self, *error: object) -> None:
-                pass
-
-            def call(self, name: str, result: Any, last: bool) -> Any:
-                image = self._launcher.image if isinstance(self._launcher, ContainerLauncher) else ""
-                line = encode_json(Answer(msgspec.Raw(encode_json(answers[image]))))
-                message = self._launcher.read(self._job, line)
+        def remote(launcher: Launcher, job: PrepareJob, *others: object) -> Any:
+            def call(name: str, result: Any, last: bool) -> Any:
+                image = launcher.image if isinstance(launcher, ContainerLauncher) else ""
+                message = launcher.read(job, encode_json(Answer(msgspec.Raw(encode_json(answers[image])))))
                 assert isinstance(message, Answer)
                 found = msgspec.json.decode(message.result, type=result)
-                self._launcher.check(self._job, found)
+                launcher.check(job, found)
                 return found
 
-        monkeypatch.setattr(jobs, "Remote", Answering)
+            return nullcontext(SimpleNamespace(call=call))
+
+        monkeypatch.setattr(jobs, "Remote", remote)
         return jobs.prepare(Request(mlp(), settings, SHORT), lambda event: None)
 
     return ask
@@ -88,7 +84,6 @@ def weights_of(preparation: Preparation) -> Weights:
     "path",
     [
         "/etc/shadow",
-        "/var/run/docker.sock",
         "/data/pictures/../../etc/shadow",
         "/home/me/w.pth.other",
         "/modelzoo/cache/modelzoo/random/w.safetensors",
@@ -108,10 +103,7 @@ def test_a_path_that_a_container_names_changes_nothing_that_is_shown_to_it(path:
 
 def test_weights_that_others_have_found_stay_what_they_were(answer: Ask) -> None:
     """A container may use them, and says nothing else about them; those of another image never become local."""
-    lie = replace(weights(place("/root/w")), sha256="1" * 64)
-    resolved = found().prepared
-    assert resolved is not None
-    claimed = Preparation(replace(resolved, weights=lie))
+    claimed = changed(found(), weights=replace(weights(place("/root/w")), sha256="1" * 64))
     mine, used = answer({"": [found("/root/w", HERE)], "zoo:a": [claimed]}, HERE, ASKED)
     assert type(weights_of(mine)) is LocalWeights
     assert weights_of(used) is weights_of(mine)
@@ -120,40 +112,41 @@ def test_weights_that_others_have_found_stay_what_they_were(answer: Ask) -> None
     assert [type(weights_of(each)) for each in answer(answers, ASKED, other)] == [Weights, Weights]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"weights": "/etc/shadow"},
-        {"input": "/etc"},
-        {"device": "cuda"},
-        {"image": "b"},
-        {"image": None, "python": "/p"},
-    ],
-)
-def test_a_worker_resolves_what_it_was_asked(change: dict[str, str | None], answer: Ask) -> None:
-    """Nothing of this machine is decided by it."""
+def test_an_image_reads_the_weights_that_another_has_made(answer: Ask) -> None:
+    """Otherwise images of two releases of torch would have different random weights, and no verdict.
+
+    An image that was not shown a cache, and names weights in it, guesses.
+    """
+    other, shared = ASKED.replace(image="zoo:b"), f"{CACHE}/w"
+    answers = {"zoo:a": [found("/modelzoo/cache/w")], "zoo:b": [found(shared, other)]}
+    assert [weights_of(each).path for each in answer(answers, ASKED, other)] == [shared, shared]
+    for lie in ("/modelzoo/caches/b/w", "/modelzoo/caches/b/../b/w"):
+        (refused,) = answer({"zoo:a": [found(lie)]}, ASKED)
+        assert refused.error == f"the worker names {lie}, in the cache of an image that it was not shown"
+
+
+def test_a_worker_resolves_what_it_was_asked(answer: Ask) -> None:
+    """Nothing of this machine is decided by it, and every setting has one answer."""
     resolved = found().prepared
     assert resolved is not None
-    (prepared,) = answer({"zoo:a": [Preparation(replace(resolved, setting=resolved.setting.replace(**change)))]}, ASKED)
-    name = next(iter(change))
-    assert prepared.error == f"the worker resolved another setting than it was asked for: {name} differs"
-
-
-def test_every_setting_has_one_answer(answer: Ask) -> None:
-    """Neither too few nor too many."""
+    lies = ("weights", "/etc/shadow"), ("input", "/etc"), ("device", "cuda"), ("image", "b"), ("image", None)
+    for name, value in lies:
+        setting = resolved.setting.replace(**{name: value, "python": "/p" if value is None else None})
+        (prepared,) = answer({"zoo:a": [Preparation(replace(resolved, setting=setting))]}, ASKED)
+        assert prepared.error == f"the worker resolved another setting than it was asked for: {name} differs"
     for answers in ([], [Preparation(), Preparation()]):
         (prepared,) = answer({"zoo:a": answers}, ASKED)
         assert prepared.error == f"the worker answered for {len(answers)} settings, not 1"
 
 
-@pytest.mark.parametrize(("name", "value"), [("", "x"), ("A=B", "x"), ("A B", "x"), ("A\x1b", "x"), ("A", "\0")])
-@pytest.mark.parametrize("field", ["variables", "validation_variables"])
-def test_variables_must_be_possible(field: str, name: str, value: str, answer: Ask) -> None:
+def test_variables_must_be_possible(answer: Ask) -> None:
     """No process could be started with others, or as a program whose name has a null character."""
-    for lie in ({field: {name: value}}, {"interpreter": "python\0"}):
+    wrong = {"": "x"}, {"A=B": "x"}, {"A B": "x"}, {"A\x1b": "x"}, {"A": "\0"}
+    lies = [{field: each} for field in ("variables", "validation_variables") for each in wrong]
+    for lie in (*lies, {"interpreter": "python\0"}):
         with pytest.raises(msgspec.ValidationError):
             answer({"zoo:a": [found(**lie)]}, ASKED)
-    (prepared,) = answer({"zoo:a": [found(**{field: {"A_1": "x\ny"}}, interpreter="/opt/python")]}, ASKED)
+    (prepared,) = answer({"zoo:a": [found(variables={"A_1": "x\ny"}, interpreter="/opt/python")]}, ASKED)
     assert prepared.error is None
 
 
@@ -162,16 +155,6 @@ def exhibit(path: str | None, **changes: Any) -> Exhibit:
     none = DrawnDetections()
     picture = DetectionPicture(PictureSource(path), (10, 10), none, none, Matches(), 0.5, "fp32", "bf16")
     return Exhibit("a.jpg", detections=replace(picture, **changes))
-
-
-def crop(*corners: int) -> PictureSource:
-    """A part of a picture of the suite."""
-    return PictureSource(crop=corners)  # type: ignore[arg-type]
-
-
-def masks(height: int, width: int) -> DrawnDetections:
-    """Detections with masks of this size."""
-    return DrawnDetections(mask_size=(height, width))
 
 
 def test_a_container_has_drawn_only_on_pictures_that_it_was_shown() -> None:
@@ -184,62 +167,51 @@ def test_a_container_has_drawn_only_on_pictures_that_it_was_shown() -> None:
         assert str(error.value) == f"the worker wants to draw on {path}, a file that it was not shown"
 
 
-def measured(**changes: Any) -> RunReport:
-    """What a worker reports of ``measuring()``, but for ``changes``."""
-    run = fake_runs.make((0.1, 0.2))
-    assert run.report is not None
-    return fake_runs.changed(run.report, **changes)
-
-
-def measuring() -> Assignment:
-    """The job that ``measured()`` answers."""
-    return Assignment("/work", Setting(), measured().prepared, 1)
+REPORT = make((0.1, 0.2)).report
 
 
 def test_a_report_is_of_what_the_worker_was_given() -> None:
     """Its setting and its weights, also in the report of an instance."""
-    report = measured()
-    check_answer(report, measuring(), CACHE)
-    for changes in (
-        {"setting": report.setting.replace(batch=1000)},
-        {"weights": replace(report.prepared.weights, sha256="0")},
-        {"weights": replace(report.prepared.weights, verification=Verification.FULL)},
+    job, own = Assignment("/work", Setting(), REPORT.prepared, 1), REPORT.prepared.weights
+    check_answer(REPORT, job, CACHE)
+    for lie in (
+        changed(REPORT, setting=REPORT.setting.replace(batch=1000)),
+        changed(REPORT, weights=replace(own, sha256="0")),
+        changed(REPORT, weights=replace(own, verification=Verification.FULL)),
     ):
-        lie = measured(**changes)
-        own = InstanceReport(Placement((1,), (0,)), Observed(), 0, QUIET, 0.1, 0.1, 0.1, (), lie)
-        for answer in (lie, own):
+        for answer in (lie, InstanceReport(Placement((1,), (0,)), Observed(), 0, QUIET, 0.1, 0.1, 0.1, (), lie)):
             with pytest.raises(WorkerError) as error:
-                check_answer(answer, measuring(), CACHE)
+                check_answer(answer, job, CACHE)
             assert str(error.value) == "the worker answered for another setting, or other weights, than it was given"
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ((), "no time was sampled, or one that is not possible"),
-        ((0.1, 0.0), "no time was sampled, or one that is not possible"),
-        ((0.1, -1.0), "Expected `float` >= 0.0"),
-        ((1e30,), "no time was sampled, or one that is not possible"),
-    ],
-)
-def test_a_worker_sends_samples_to_compute_with(values: tuple[float, ...], said: str) -> None:
+@pytest.mark.parametrize("values", [b"[]", b"[0.1,0.0]", b"[0.1,-1.0]", b"[1e30]"])
+def test_a_worker_sends_samples_to_compute_with(values: bytes) -> None:
     """At least one, and times that can be."""
-    line = encode_json(measured())
+    line, said = encode_json(REPORT), "no time was sampled, or one that is not possible|Expected `float` >= 0.0"
     assert b'"values":[0.1,0.2]' in line
     with pytest.raises(msgspec.ValidationError, match=said):
-        msgspec.json.decode(
-            line.replace(b'"values":[0.1,0.2]', b'"values":' + msgspec.json.encode(values)), type=RunReport
-        )
+        msgspec.json.decode(line.replace(b'"values":[0.1,0.2]', b'"values":' + values), type=RunReport)
+
+
+def cropped(*corners: int) -> Exhibit:
+    """Of a part of a picture of the suite."""
+    return exhibit(None, source=PictureSource(crop=corners))  # type: ignore[arg-type]
+
+
+def masked(side: str, height: int, width: int) -> Exhibit:
+    """With masks of this size."""
+    return exhibit(None, **{side: DrawnDetections(mask_size=(height, width))})
 
 
 @pytest.mark.parametrize(
     ("possible", "lie"),
     [
         (Progress("x" * 200), Progress("x" * 201)),
-        (exhibit(None, source=crop(0, 0, 640, 480)), exhibit(None, source=crop(0, 0, 100_000, 100_000))),
-        (exhibit(None, source=crop(0, 0, 640, 480)), exhibit(None, source=crop(-1, 0, 3, 4))),
-        (exhibit(None, tested=masks(800, 1333)), exhibit(None, tested=masks(100_000, 100_000))),
-        (exhibit(None, reference=masks(800, 1333)), exhibit(None, reference=masks(-5, 4))),
+        (cropped(0, 0, 640, 480), cropped(0, 0, 100_000, 100_000)),
+        (cropped(0, 0, 640, 480), cropped(-1, 0, 3, 4)),
+        (masked("tested", 800, 1333), masked("tested", 100_000, 100_000)),
+        (masked("reference", 800, 1333), masked("reference", -5, 4)),
     ],
 )
 def test_a_message_is_not_too_large(possible: Message, lie: Message) -> None:

@@ -50,15 +50,12 @@ def test_two_images_and_this_machine_are_measured_in_turn(
     here = numpy_setting(work)
     runs = runs_of(Request(work, (here.replace(image="zoo:a"), here, here.replace(image="zoo:b")), SHORT))
     assert [run.error for run in runs] == [None] * 3
-    reports = {run.group: run.report for run in runs}
-    found = [
-        (report.provenance.machine.image, report.provenance.machine.image_id)
-        for _, report in sorted(reports.items())
-        if report
-    ]
+    reports = [run.report for run in sorted(runs, key=lambda run: run.group) if run.report is not None]
+    machines = [report.provenance.machine for report in reports]
+    found = [(machine.image, machine.image_id) for machine in machines]
     assert found == [("a", "sha256:zoo:a"), (None, None), ("b", "sha256:zoo:b")]
-    assert len({report.prepared.weights for report in reports.values() if report}) == 1
-    waited = {report.usage.waited_seconds for report in reports.values() if report and report.usage}
+    assert len({report.prepared.weights for report in reports}) == 1
+    waited = {report.usage.waited_seconds for report in reports if report.usage}
     assert waited == {0.0}, "the turns of the others are no part of what is observed, here and in containers"
     assert engine.containers() == []
     names = [options(call)["--name"][0] for call in engine.calls("run")]
@@ -90,15 +87,14 @@ def test_a_container_has_the_cpus_and_gpus_that_its_setting_uses(
 ) -> None:
     """As an instance that shares the machine with others; those on CPUs do not depend on NVIDIA's toolkit."""
     engine.add("zoo:a", worker=ENDS)
-    cpu, setting = min(allowed_cpus()), A.replace(device=device)
-    launcher = ContainerLauncher("zoo:a", cpus=frozenset({cpu}))
-    jobs.prepare(Request(mlp(), (setting,), SHORT, launcher=launcher), silent)
+    launcher = ContainerLauncher("zoo:a", cpus=frozenset({min(allowed_cpus())}))
+    jobs.prepare(Request(mlp(), (A.replace(device=device),), SHORT, launcher=launcher), silent)
     (call,) = engine.calls("run")
-    assert (options(call)["--cpuset-cpus"], options(call).get("--gpus")) == ([str(cpu)], gpus)
+    assert (options(call)["--cpuset-cpus"], options(call).get("--gpus")) == ([str(min(allowed_cpus()))], gpus)
 
 
 def test_the_environment_is_the_images_with_what_changes_speed_here(
-    engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
+    engine: FakeDocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fast math that an image sets is removed and recorded; what names something on this machine does not pass."""
     engine.add("zoo:a", DNNL_DEFAULT_FPMATH_MODE="BF16", ARM_COMPUTE_FAST_MATH="2", LD_BIND_NOW="1")
@@ -111,7 +107,8 @@ def test_the_environment_is_the_images_with_what_changes_speed_here(
         "SECRET": "s",
     }.items():
         monkeypatch.setenv(name, value)
-    (run,) = runs_of(Request(mlp(), (A,), SHORT, audit=False))
+    work = odd_numpy(tmp_path / "odd")
+    (run,) = runs_of(Request(work, (numpy_setting(work).replace(image="zoo:a"),), SHORT, audit=False))
     assert run.report is not None, run.error
     removed = {"DNNL_DEFAULT_FPMATH_MODE", "ARM_COMPUTE_FAST_MATH"}
     assert run.report.provenance.environment.removed.keys() == removed
@@ -121,52 +118,6 @@ def test_the_environment_is_the_images_with_what_changes_speed_here(
     assert "PYTHONNOUSERSITE=1" in given, "the home directory of images is their cache"
     names = {text.partition("=")[0] for text in given}
     assert names.isdisjoint({"TORCH_HOME", "LD_PRELOAD", "MODELZOO_BACKEND", "SECRET", "PATH", "HOME", "LD_BIND_NOW"})
-
-
-PREPARES = """
-import msgspec, os, sys
-from modelzoo.records.codec import encode_json
-from modelzoo.records.protocol import PROTOCOL, Answer, Hello, Preparation, decode_job
-from modelzoo.records.run import Prepared
-from modelzoo.records.workload import Weights, WeightsKind
-from modelzoo.setting import ResolvedSetting
-
-job = decode_job(sys.stdin.buffer.readline())
-weights = Weights(WeightsKind.RANDOM, "seed 0", os.environ["MODELZOO_CACHE"] + "/w", "0" * 64)
-if job.earlier:
-    weights = job.earlier[0].weights
-    open(weights.path)
-else:
-    os.makedirs(os.environ["MODELZOO_CACHE"])
-    open(weights.path, "w")
-if os.environ.get("LIE"):
-    weights = Weights(WeightsKind.RANDOM, "seed 0", os.environ["LIE"], "0" * 64)
-resolved = ResolvedSetting(weights="random", threads=1, image=job.settings[0].image)
-found = msgspec.Raw(encode_json([Preparation(Prepared(resolved, weights))]))
-for message in (Hello(PROTOCOL, "0"), Answer(found)):
-    print(encode_json(message).decode(), flush=True)
-"""
-"""A worker that makes a file of weights in its cache, unless another process has named one, which it reads."""
-
-
-def test_an_image_reads_the_weights_that_another_has_made_and_writes_to_its_own_cache(engine: FakeDocker) -> None:
-    """Otherwise images of two releases of torch would have different random weights, and no verdict."""
-    for name in ("zoo:a", "zoo:b"):
-        engine.add(name, worker=PREPARES)
-    prepared = jobs.prepare(Request(mlp(), (A, A.replace(image="zoo:b")), SHORT), silent)
-    assert [each.error for each in prepared] == [None, None]
-    assert [each.prepared and each.prepared.weights.path for each in prepared] == ["/modelzoo/caches/a/w"] * 2
-    first, second = (options(call)["--volume"] for call in engine.calls("run"))
-    assert first == ["modelzoo-cache-a:/modelzoo/cache"]
-    assert second == ["modelzoo-cache-b:/modelzoo/cache", "modelzoo-cache-a:/modelzoo/caches/a:ro"]
-
-
-@pytest.mark.parametrize("lie", ["/modelzoo/caches/b/w", "/modelzoo/caches/b/../b/w"])
-def test_an_image_that_names_weights_in_the_cache_of_another_is_not_shown_them(lie: str, engine: FakeDocker) -> None:
-    """Unless it was shown that cache, it guesses."""
-    engine.add("zoo:a", worker=PREPARES, LIE=lie)
-    (prepared,) = jobs.prepare(Request(mlp(), (A,), SHORT), silent)
-    assert prepared.error == f"the worker names {lie}, in the cache of an image that it was not shown"
 
 
 def test_predictions_are_judged_in_the_image(engine: FakeDocker, tmp_path: Path) -> None:
@@ -190,13 +141,12 @@ def test_a_checkpoint_and_an_input_go_by_their_paths_of_this_machine(
     given = tmp_path / "in put.txt"
     given.write_text("x")
     engine.add("zoo:a")
-    here = numpy_setting(work).replace(input=str(given))
-    runs = runs_of(Request(work, (here.replace(image="zoo:a"), here), SHORT, audit=False))
-    assert [run.error for run in runs] == [None, None]
-    reports = [run.report for run in runs if run.report is not None]
-    assert {report.setting.input for report in reports} == {str(given)}
-    assert {report.prepared.weights.path for report in reports} == {here.weights}
-    requested = here.replace(image="zoo:a", weights=str(tmp_path / "nothing"))
+    there = numpy_setting(work).replace(input=str(given), image="zoo:a")
+    (run,) = runs_of(Request(work, (there,), SHORT, audit=False))
+    assert run.report is not None, run.error
+    assert run.report.setting.input == str(given)
+    assert run.report.prepared.weights.path == there.weights
+    requested = there.replace(weights=str(tmp_path / "nothing"))
     (prepared,) = jobs.prepare(Request(work, (requested,), SHORT), silent)
     assert prepared.error == (
         f"--weights {tmp_path}/nothing: it does not exist; give auto, pretrained, random, a file or a directory"
@@ -244,16 +194,6 @@ def test_every_end_is_explained(
 
 DOWN = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
 FORBIDDEN = "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock"
-
-
-def test_an_image_is_known_by_its_id_and_its_variables(engine: FakeDocker) -> None:
-    """Values may contain an equals sign; a second look asks nobody."""
-    engine.add("zoo:a", MODELZOO_BACKEND="blas", GLIBC_TUNABLES="a=b")
-    found = read_image("zoo:a")
-    assert found.digest == "sha256:zoo:a"
-    assert found.environment == {"MODELZOO_BACKEND": "blas", "GLIBC_TUNABLES": "a=b"}
-    assert read_image("zoo:a") is found
-    assert len(engine.calls("image inspect")) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,4 @@
-"""What remains of a call that was killed between turns, or whose terminal is gone: nothing.
-
-Containers of a call that was killed together with its guardian are removed by the next one.
-"""
+"""What remains of a call that was killed between turns, or whose terminal is gone: nothing."""
 
 from __future__ import annotations
 
@@ -12,10 +9,8 @@ import pty
 import signal
 import subprocess
 import sys
-import tempfile
 import termios
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,13 +19,12 @@ import msgspec
 import psutil
 import pytest
 from fake_docker import FakeDocker
-from places import ROOT
-from toy_workloads import MLP, RANDOM, mlp
+from processes import until
+from toy_workloads import MLP
 
 from modelzoo.measure import guardian
-from modelzoo.measure.container import Container, ContainerLauncher, remove_leftovers
+from modelzoo.measure.container import remove_leftovers
 from modelzoo.measure.guardian import CONTAINER, GROUP, Guardian
-from modelzoo.measure.jobs import prepare_job
 from modelzoo.records.codec import encode_json
 from modelzoo.records.protocol import PROTOCOL, Answer, Hello
 
@@ -67,16 +61,7 @@ def call():
 sys.exit(guard(call))
 """
 """A call with one worker, in a container if there is an argument."""
-ENDS = [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM]
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
-    """Poll until ``condition`` gives something; fail after ``seconds``."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
-    return found
+ENDS = [signal.SIGKILL, signal.SIGTERM]
 
 
 def is_left(process: psutil.Process) -> bool:
@@ -88,17 +73,17 @@ def is_left(process: psutil.Process) -> bool:
 
 
 @contextmanager
-def ended(command: list[str], is_paused: Callable[[psutil.Process], Any], **options: Any) -> Iterator[psutil.Popen]:
-    """Start a call, and wait until it is between turns; after the block, none of its processes may be left."""
-    call = psutil.Popen([sys.executable, *command], **options)
+def ended(folder: Path, *words: str, **options: Any) -> Iterator[psutil.Popen]:
+    """Start a call in ``folder``, and wait until it is between turns; after the block, no process of it is left."""
+    call = psutil.Popen([sys.executable, "-c", CALL, *words], cwd=folder, **options)
     started: list[psutil.Process] = []
     try:
-        wait_for(lambda: is_paused(call) or call.poll() is not None)
+        until(lambda: (folder / "paused").exists() or call.poll() is not None)
         started = call.children(recursive=True)
-        wait_for(lambda: any(each.status() == psutil.STATUS_STOPPED for each in started), seconds=10)
+        until(lambda: any(each.status() == psutil.STATUS_STOPPED for each in started))
         yield call
         call.wait(timeout=60)
-        wait_for(lambda: not any(is_left(each) for each in started), seconds=10)
+        until(lambda: not any(is_left(each) for each in started))
     finally:
         for each in (call, *started):
             with suppress(psutil.NoSuchProcess):
@@ -109,7 +94,7 @@ def ended(command: list[str], is_paused: Callable[[psutil.Process], Any], **opti
 @pytest.mark.parametrize("end", ENDS)
 def test_no_process_of_a_suspended_worker_is_left(end: signal.Signals, tmp_path: Path) -> None:
     """Neither the worker nor what it has started, though both are suspended."""
-    with ended(["-c", CALL], lambda call: (tmp_path / "paused").exists(), cwd=tmp_path) as call:
+    with ended(tmp_path) as call:
         call.send_signal(end)
 
 
@@ -117,7 +102,7 @@ def test_no_process_of_a_suspended_worker_is_left(end: signal.Signals, tmp_path:
 def test_no_paused_container_is_left(end: signal.Signals, tmp_path: Path, engine: FakeDocker) -> None:
     """Nor docker's program; the container is resumed before it is removed, as old engines need it."""
     engine.add("zoo:a", worker=WORKER)
-    with ended(["-c", CALL, "image"], lambda call: (tmp_path / "paused").exists(), cwd=tmp_path) as call:
+    with ended(tmp_path, "image") as call:
         (container,) = engine.containers()
         call.send_signal(end)
     assert engine.containers() == []
@@ -127,40 +112,14 @@ def test_no_paused_container_is_left(end: signal.Signals, tmp_path: Path, engine
 def test_a_lost_terminal_ends_a_call(tmp_path: Path) -> None:
     """The kernel and the shell both send SIGHUP, and what is printed has nowhere to go."""
     master, terminal = pty.openpty()
-    with ended(
-        ["-c", CALL],
-        lambda call: (tmp_path / "paused").exists(),
-        cwd=tmp_path,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(terminal, termios.TIOCSCTTY, 0),
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-    ) as call:
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), terminal)
+    own = {"start_new_session": True, "preexec_fn": lambda: fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)}
+    with ended(tmp_path, **streams, **own) as call:
         os.close(terminal)
         os.close(master)
         with suppress(psutil.NoSuchProcess):
             call.send_signal(signal.SIGHUP)
     assert call.returncode == 130
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["eager", "compile"])
-@pytest.mark.parametrize("end", ENDS)
-def test_no_process_of_a_measurement_is_left(end: signal.Signals, mode: str, tmp_path: Path) -> None:
-    """Of real workers in the middle of their turns; inductor has started processes to compile with."""
-    command = ["-m", "modelzoo", "run", str(MLP), "--vary", f"mode={mode},script", "--processes", "2"]
-    command += ["--threads", "1", "--iterations", "1000000", "--no-audit", "--json", str(tmp_path / "r.json")]
-
-    def is_paused(call: psutil.Process) -> bool:
-        try:
-            workers = [each for each in call.children() if "modelzoo.measure.worker" in each.cmdline()]
-            return len(workers) == 3 and any(each.status() == psutil.STATUS_STOPPED for each in workers[1:])
-        except psutil.NoSuchProcess:  # one has just ended
-            return False
-
-    with ended(command, is_paused, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as call:
-        call.send_signal(end)
 
 
 @pytest.fixture
@@ -195,72 +154,29 @@ def test_a_guardian_that_was_killed_is_replaced(guarding: Guardian) -> None:
         before = set(psutil.Process().children())
         guarding.guard(GROUP, first.pid)
         (process,) = set(psutil.Process().children()) - before
-        wait_for(lambda: guardian.__file__ in process.cmdline())  # is empty while the program is being executed
+        until(lambda: guardian.__file__ in process.cmdline())  # is empty while the program is being executed
         process.terminate()  # is ignored, as are the signals of a terminal
         process.kill()
-        wait_for(lambda: process.status() == psutil.STATUS_ZOMBIE)
+        until(lambda: process.status() == psutil.STATUS_ZOMBIE)
         guarding.release(CONTAINER, "unknown")
         guarding.guard(GROUP, second.pid)
         guarding.end()
         assert (first.wait(10), second.wait(10)) == (-signal.SIGKILL, -signal.SIGKILL)
 
 
-def container() -> Container:
-    """A container whose worker has started."""
-    with tempfile.TemporaryFile() as stderr:
-        found = ContainerLauncher("zoo:a").start(prepare_job(mlp(), (RANDOM,)), {}, stderr)
-    assert found.process.stdin is not None
-    assert found.process.stdout is not None
-    found.process.stdin.write(b"a job\n")
-    found.process.stdin.flush()
-    assert found.process.stdout.readline() == b"up\n"
-    return found
-
-
-CALLER = f"""
-import sys, time
-sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}, {str(ROOT / "tests" / "measure")!r}]
-from test_guardian import container
-container().suspend()
-print("paused", flush=True)
-time.sleep(60)
-"""
-"""Starts a container, pauses it and waits."""
-READS = "print('up', flush=True); import sys; sys.stdin.read()"
-"""Ends with its caller unless it is paused."""
-
-
-def test_a_paused_container_of_a_killed_call_is_removed_by_the_next(engine: FakeDocker) -> None:
-    """If no guardian did so; those of callers that are alive stay."""
-    engine.add("zoo:a", worker=READS)
-    with subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, text=True) as caller:
-        assert caller.stdout is not None
-        assert caller.stdout.readline() == "paused\n"
-        [paused] = engine.containers()
-        remove_leftovers()
-        assert engine.containers() == [paused]
-        for guardian in psutil.Process(caller.pid).children():
-            if "guardian.py" in guardian.cmdline()[-1]:
-                guardian.kill()
-        caller.kill()
-    assert engine.containers() == [paused]
-    mine = container()
-    assert engine.containers() == [mine.name]
-    mine.kill()
-    for stream in (mine.process.stdin, mine.process.stdout):
-        assert stream is not None
-        stream.close()
-    assert engine.containers() == []
-
-
-def test_containers_that_are_not_ours_are_left_alone(engine: FakeDocker) -> None:
-    """Their callers are in another namespace, or an image has such a label: it is not called as ours, or names none."""
+def test_the_container_of_a_killed_call_is_removed_by_the_next(engine: FakeDocker) -> None:
+    """If no guardian did so. Those of callers that are alive or in another namespace stay, and those of images that
+    have such a label: it is not called as ours, or names none.
+    """
     namespace = Path("/proc/self/ns/pid").readlink()
-    labels = {"modelzoo-w": "1000000000@pid:[1]", "mine": f"1000000000@{namespace}"}
+    labels = {"modelzoo-u": f"{os.getpid()}@{namespace}", "modelzoo-v": f"1000000000@{namespace}"}
+    labels |= {"modelzoo-w": "1000000000@pid:[1]", "mine": f"1000000000@{namespace}"}
     labels |= {"modelzoo-x": "abc", "modelzoo-y": "", "modelzoo-z": "\u00b2"}
-    for name, label in labels.items():
-        content = json.dumps({"pid": 0, "label": f"modelzoo.caller={label}"})
-        (engine.home / "containers" / name).write_text(content)
-    remove_leftovers()
-    assert engine.containers() == sorted(labels)
-    assert engine.calls("rm") == []
+    with sleeper() as left:
+        for name, label in labels.items():
+            content = json.dumps({"pid": left.pid, "label": f"modelzoo.caller={label}"})
+            (engine.home / "containers" / name).write_text(content)
+        remove_leftovers()
+        left.wait(10)
+    assert engine.containers() == sorted(set(labels) - {"modelzoo-v"})
+    assert len(engine.calls("rm")) == 1

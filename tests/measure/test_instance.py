@@ -1,31 +1,24 @@
-"""An instance, in this process and in one of its own: what it does when it is called, and what it reports."""
+"""An instance in this process: what it does when it is called, and what it reports."""
 
 from __future__ import annotations
 
 import gc
-import os
-import select
 from collections.abc import Callable
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
 from measure.test_measurement import job_for
-from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, numpy_setting
+from toy_workloads import RANDOM, mlp
 
-from modelzoo.errors import WorkerError
 from modelzoo.measure import instance
 from modelzoo.measure.instance import Instance
-from modelzoo.measure.jobs import Request, prepare
 from modelzoo.plan import Plan
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.protocol import Assignment, Looks
-from modelzoo.records.serving import BatchDone, InstanceReport, Ready, Window
-from modelzoo.records.throughput import InstancePlace
-from modelzoo.serve.servers import start_instance
+from modelzoo.records.serving import InstanceReport
 
-pytestmark = pytest.mark.usefixtures("restored", "numpy_engine")
+pytestmark = pytest.mark.usefixtures("restored")
 
 
 def served(
@@ -71,13 +64,13 @@ def test_no_garbage_is_collected_while_a_batch_runs(monkeypatch: pytest.MonkeyPa
         return run(self)
 
     def use(own: Instance) -> None:
-        for call in (lambda: own.batch(16), lambda: own.window(0.0, 0.0), lambda: own.batch(16)):
+        for call in (lambda: own.batch(16), lambda: own.window(0.0, 0.0)):
             call()
             assert gc.isenabled()
 
     monkeypatch.setattr(instance._Batch, "run", watched)
     served(use=use, audit=False)
-    assert running == [False] * 3
+    assert running == [False] * 2
 
 
 def test_an_instance_proves_what_it_ran_like_a_run() -> None:
@@ -94,28 +87,3 @@ def test_an_instance_proves_what_it_ran_like_a_run() -> None:
     assert other.observed.kernels == report.observed.kernels
     assert other.observed.kernels is not None
     assert other.placement.cpus == report.context.provenance.cpus
-
-
-def test_an_instance_in_a_process_runs_on_its_cpus_and_answers_commands_until_it_is_killed(tmp_path: Path) -> None:
-    """Its affinity mask holds from the start, and replies can be waited for with select.
-
-    The reply after its end says how it ended, and commands to it are no error.
-    """
-    cpu, work = max(os.sched_getaffinity(0)), numpy_classifier(tmp_path)
-    request = Request(work, (numpy_setting(work),), SHORT, audit=False)
-    (prepared,) = prepare(request, lambda event: None)
-    with start_instance(request, 0, prepared, InstancePlace((cpu,), 0), lambda event: None) as instance:
-        assert instance.wait(Ready).placement.cpus == (cpu,)
-        instance.send("batch", 2)
-        assert select.select([instance], [], [], 10)[0] == [instance]
-        (done,) = instance.answers(BatchDone)
-        assert done.started < done.ended
-        start = monotonic() + 0.05
-        assert instance.call("window", start, start + 0.05, result=Window).started[0] >= start
-        os.kill(instance.pid, 9)
-        instance.send("batch", 2)
-        with pytest.raises(WorkerError, match="the worker process was ended by SIGKILL"):
-            while True:
-                instance.answers(BatchDone)
-        assert instance.problem is not None
-        instance.send("batch", 2)

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fake_runs import changed
@@ -19,16 +17,16 @@ from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.files import files_sha256
 from modelzoo.frozen import replace
 from modelzoo.measure import judgement
-from modelzoo.measure.jobs import Request, divided, validate
+from modelzoo.measure.jobs import Request, divided
 from modelzoo.measure.judgement import Judging
 from modelzoo.plan import Plan
 from modelzoo.records.exhibits import Exhibit
-from modelzoo.records.fleet import ShardResult
 from modelzoo.records.protocol import Assignment, Message, Progress
 from modelzoo.records.run import Prepared
 from modelzoo.records.validity import Reason, ReasonKind, ValidityRequest, ValidityVerdict, WorstLayer
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.workload import Workload
+from modelzoo.workload.discovery import load_workload
 
 
 def job_for(work: Workload) -> Assignment:
@@ -40,10 +38,7 @@ def job_for(work: Workload) -> Assignment:
 
 
 def test_a_judgement_records_both_models_and_what_identifies_the_work(tmp_path: Path) -> None:
-    """Settings and proof of both sides, versions, machine and the workload's digest; exhibits and progress go out.
-
-    bf16, imitated by cutting off mantissa bits, agrees with fp32, but nothing says what its rounding may do.
-    """
+    """Settings and proof of both sides, versions, machine and the workload's digest; exhibits and progress go out."""
     sent: list[Message] = []
     job = job_for(numpy_classifier(tmp_path))
     report = Judging(job, sent.append).judge()
@@ -60,7 +55,7 @@ def test_a_judgement_records_both_models_and_what_identifies_the_work(tmp_path: 
     assert first == Progress("load")
     assert last.judged is not None
     assert (last.judged.items, last.judged.total, last.judged.metric) == (3, 3, "top1_agreement")
-    assert [message.name for message in sent if isinstance(message, Exhibit)] == ["top5.csv"]
+    assert [each.name for each in exhibits(sent)] == ["top5.csv"]
 
 
 def test_a_worker_that_would_judge_another_setting_fails(tmp_path: Path) -> None:
@@ -72,11 +67,7 @@ def test_a_worker_that_would_judge_another_setting_fails(tmp_path: Path) -> None
 
 
 def test_an_audit_that_fails_does_not_lose_the_judgement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the reason why there is no evidence.
-
-    The tested model is audited once, after the judgement, which is not VALID here, so with replays; the reference also
-    before it.
-    """
+    """It is the reason why there is no evidence."""
     replays: list[object] = []
 
     def failing(*args: object, **options: object) -> None:
@@ -90,79 +81,67 @@ def test_an_audit_that_fails_does_not_lose_the_judgement(tmp_path: Path, monkeyp
     assert replays == [False, True, True]
 
 
-PICTURES = 7
-
-
 @pytest.fixture
-def requested(tmp_path: Path, numpy_engine: None) -> Iterator[tuple[Request, ValidityRequest]]:
-    """bf16 by the numpy engine on seven pictures, in batches of two."""
-    work = numpy_classifier(tmp_path / "linear")
-    toys.classification(tmp_path / "pictures", PICTURES)
+def job(tmp_path: Path) -> Assignment:
+    """Judges bf16 by the numpy engine on seven pictures, in batches of two."""
+    toys.classification(tmp_path / "pictures", 7)
     for folder in sorted((tmp_path / "pictures").iterdir()):
         folder.rename(folder.with_name(folder.name.replace("c", "class ")))
-    setting = numpy_setting(work).replace(precision="bf16")
-    yield Request(work, (setting,), Plan()), ValidityRequest(data=str(tmp_path / "pictures"))
+    work = numpy_classifier(tmp_path / "linear")
+    return replace(job_for(work), validity=ValidityRequest(data=str(tmp_path / "pictures")))
 
 
-def nothing(*args: Any) -> None:
-    """Ignore it."""
+def exhibits(sent: list[Message]) -> list[Exhibit]:
+    """Those among the messages."""
+    return [message for message in sent if isinstance(message, Exhibit)]
 
 
-def test_merged_shards_give_the_judgement_of_one_process(requested: tuple[Request, ValidityRequest]) -> None:
+def test_merged_shards_give_the_judgement_of_one_pass(job: Assignment) -> None:
     """The same record, the same files; shards end between batches, and each is proven."""
-    written: dict[str, list[Exhibit]] = {"whole": [], "shards": []}
-    whole = validate(*requested, nothing, written["whole"].append)
-    with divided(*requested, 3, nothing, written["shards"].append) as shards:
-        assert [(each.start, each.stop) for each in shards.plan.shards] == [(0, 4), (4, 7)]
-        results = [shards.judge(shard) for shard in reversed(shards.plan.shards)]
-        assert shards.content(shards.plan.shards[0]) == results[1].content
-        validity = shards.conclude(results)
-    assert validity == whole.validity
-    assert validity.counts == {"pictures": PICTURES}
-    assert written["shards"] == written["whole"]
+    sent: tuple[list[Message], list[Message]] = ([], [])
+    whole, own = Judging(job, sent[0].append).judge(), Judging(job, sent[1].append)
+    first, second = own.divide(3).shards
+    assert [(each.start, each.stop) for each in (first, second)] == [(0, 4), (4, 7)]
+    results = [own.compare(second), own.compare(first)][::-1]
+    assert own.content(first) == results[0].content
+    for each in results:
+        own.merge(each)
+    assert own.conclude() == whole.validity
+    assert whole.validity.counts == {"pictures": 7}
+    assert exhibits(sent[0]) == exhibits(sent[1])
     assert results[0].by == results[1].by
-    assert (results[0].by.tested.observed.canary_verdict, results[0].by.provenance.engine) == (
-        whole.tested.observed.canary_verdict,
-        whole.provenance.engine,
-    )
+    assert results[0].by.tested.observed.canary_verdict == whole.tested.observed.canary_verdict
+    assert results[0].by.provenance.engine == whole.provenance.engine
 
 
-def test_an_answer_for_another_shard_is_no_result(
-    requested: tuple[Request, ValidityRequest], monkeypatch: pytest.MonkeyPatch
+def test_shards_depend_on_the_code_that_judges_and_on_every_file_of_the_workload(job: Assignment) -> None:
+    """A module that the workload imports counts as well, and so do the sources of the suite."""
+    plans = []
+    for text in ("FACTOR = 1", "FACTOR = 2"):
+        (Path(job.directory) / "factors.py").write_text(text)
+        plans.append(Judging(job, print).divide(3))
+    assert not {each.identity for each in plans[0].shards} & {each.identity for each in plans[1].shards}
+    assert len(plans[0].facts["source code of modelzoo"]) == 12
+    assert "files beside the weights" not in plans[0].facts
+
+
+@pytest.mark.usefixtures("numpy_engine", "prepared_here")
+def test_a_worker_that_answers_for_another_shard_or_dies_gives_no_result(
+    job: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its file would replace that of the other one."""
-    with divided(*requested, 3, nothing, nothing) as shards:
+    """Its file would replace that of the other one; the answer to the turn before is not taken for that to this one."""
+    request = Request(load_workload(Path(job.directory)), (job.requested,), Plan())
+    assert job.validity is not None
+    with divided(request, job.validity, 3, lambda event: None, lambda exhibit: None) as shards:
         first, second = shards.plan.shards
         honest = shards.judge(first)
-        monkeypatch.setattr(shards.worker, "call", lambda name, shard, result: honest)
-        with pytest.raises(WorkerError, match="the worker answered for another shard than number 1"):
+        assert honest.shard.number == 0
+        with monkeypatch.context() as patch, pytest.raises(WorkerError, match="for another shard than number 1"):
+            patch.setattr(shards.worker, "call", lambda name, shard, result: honest)
             shards.judge(second)
-
-
-def test_a_worker_that_dies_is_an_error_and_no_result(requested: tuple[Request, ValidityRequest]) -> None:
-    """The answer to the turn before is not taken for that to this one."""
-    with divided(*requested, 2, nothing, nothing) as shards:
-        first: ShardResult = shards.judge(shards.plan.shards[0])
-        assert first.shard.number == 0
         os.kill(shards.worker.pid, signal.SIGKILL)
         with pytest.raises(WorkerError, match="SIGKILL"):
-            shards.judge(shards.plan.shards[1])
-
-
-def test_shards_depend_on_the_code_that_judges_and_on_every_file_of_the_workload(
-    requested: tuple[Request, ValidityRequest],
-) -> None:
-    """A module that the workload imports counts as well, and so do the sources of the suite."""
-    request, validity = requested
-    identities = []
-    for text in ("FACTOR = 1", "FACTOR = 2"):
-        (request.workload.directory / "factors.py").write_text(text)
-        with divided(request, validity, 3, nothing, nothing) as shards:
-            identities.append([each.identity for each in shards.plan.shards])
-            facts = shards.plan.facts
-    assert not set(identities[0]) & set(identities[1])
-    assert len(facts["source code of modelzoo"]) == 12
-    assert "files beside the weights" not in facts
+            shards.judge(second)
 
 
 def test_the_packages_that_decide_what_a_shard_holds_exist() -> None:
@@ -173,15 +152,11 @@ def test_the_packages_that_decide_what_a_shard_holds_exist() -> None:
 
 def test_names_contents_and_number_of_files_all_count(tmp_path: Path) -> None:
     """Where the directory is does not."""
-    contents = {"a": "1", "z": "1"}
     found = []
-    for number, changes in enumerate(({}, {}, {"a": "2"}, {"b": "1"})):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        for name, text in {**contents, **changes}.items():
-            (folder / name).write_text(text)
-        found.append(files_sha256(folder, folder.iterdir()))
-    (folder / "a").unlink()
-    found.append(files_sha256(folder, folder.iterdir()))
+    for number, files in enumerate(("a1 z1", "a1 z1", "a2 z1", "b1 z1", "z1")):
+        (tmp_path / str(number)).mkdir()
+        for name, text in files.split():
+            (tmp_path / str(number) / name).write_text(text)
+        found.append(files_sha256(tmp_path / str(number), (tmp_path / str(number)).iterdir()))
     assert found[0] == found[1]
     assert len(set(found)) == 4

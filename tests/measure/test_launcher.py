@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from toy_workloads import RANDOM, SHORT, mlp, runs_of
+from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
 from modelzoo.measure.jobs import Request, prepare_job
@@ -26,10 +26,13 @@ def python(tmp_path: Path) -> Path:
     return path
 
 
-def test_each_setting_runs_in_its_own_interpreter_with_this_suite_and_the_same_weights(python: Path) -> None:
-    """The weights are made once and used by both, and the runs come in the order of the settings."""
-    request = Request(mlp(), (RANDOM.replace(python=str(python)), RANDOM), SHORT, audit=False)
-    first, second = runs_of(request)
+def test_each_setting_runs_in_its_own_interpreter_with_this_suite_and_the_same_weights(
+    python: Path, tmp_path: Path, numpy_engine: None
+) -> None:
+    """The runs come in the order of the settings."""
+    work = odd_numpy(tmp_path / "odd")
+    here = numpy_setting(work)
+    first, second = runs_of(Request(work, (here.replace(python=str(python)), here), SHORT, audit=False))
     assert (first.error, second.error) == (None, None)
     assert (first.requested.python, second.requested.python) == (str(python), None)
     assert first.report is not None and second.report is not None
@@ -60,10 +63,9 @@ def test_a_worker_does_not_inherit_the_cpu_that_its_parent_is_bound_to(
 
 def test_an_interpreter_that_does_not_exist_any_more_is_one_line() -> None:
     """It fails as a setting that cannot run, not with a traceback."""
-    request = Request(mlp(), (RANDOM.replace(python="/nonexistent/python"),), SHORT)
-    (run,) = runs_of(request)
-    assert run.error is not None
-    assert run.error.startswith("python=/nonexistent/python cannot be run as an interpreter: No such file or directory")
+    (run,) = runs_of(Request(mlp(), (RANDOM.replace(python="/nonexistent/python"),), SHORT))
+    problem = "python=/nonexistent/python cannot be run as an interpreter: No such file or directory"
+    assert (run.error or "").startswith(problem)
     assert run.error_kind == "UsageError"
 
 

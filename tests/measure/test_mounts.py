@@ -91,23 +91,17 @@ def shown(job: Job, **environ: str) -> list[str]:
 def test_a_place_depends_on_the_path_alone_and_keeps_the_name() -> None:
     """Suffixes mean something; two files of one name do not meet; a directory that is closed is no part of it."""
     assert place("/root/.cache/w.safetensors") == "/modelzoo/inputs/0c5dd3debebb/w.safetensors"
-    assert place("/root/.cache/w.safetensors") == place("/root/.cache/w.safetensors")
     assert place("/home/me/w.safetensors") != place("/root/.cache/w.safetensors")
 
 
-def test_an_image_has_the_workloads_that_are_copied_into_it(tmp_path: Path) -> None:
+def test_an_image_has_the_workloads_that_are_copied_into_it() -> None:
     """The standard four and the examples; any other directory is shown."""
-    for directory, expected in {
-        RESNET50: "/modelzoo/resnet50",
-        str(CHECKOUT / "examples" / "mlp"): "/modelzoo/examples/mlp",
-        str(CHECKOUT / "tests" / "docker" / "conv_linear"): place(str(CHECKOUT / "tests" / "docker" / "conv_linear")),
-        "/home/me/mine": place("/home/me/mine"),
-    }.items():
+    mine = str(CHECKOUT / "tests" / "docker" / "conv_linear")
+    copied = {RESNET50: "/modelzoo/resnet50", str(CHECKOUT / "examples" / "mlp"): "/modelzoo/examples/mlp"}
+    for directory, expected in {**copied, mine: place(mine), "/home/me/mine": place("/home/me/mine")}.items():
         job = PrepareJob(directory, (Setting(),), 1)
-        found = sent(job)
-        assert isinstance(found, PrepareJob)
-        assert found.directory == expected
-        assert named_files(job, {}) == ((directory,) if expected == place(directory) else ())
+        assert sent(job).directory == expected
+        assert named_files(job, {}) == (() if directory in copied else (directory,))
 
 
 def test_what_leads_to_the_hub_is_for_a_container_that_downloads(tmp_path: Path) -> None:
@@ -140,33 +134,24 @@ def test_the_files_that_a_job_names_are_shown(tmp_path: Path) -> None:
 def test_what_an_image_names_is_not_shown(tmp_path: Path) -> None:
     """Its weights and what it resolved may be any path of this machine; none of them is mounted."""
     secret = str(made(tmp_path / "secret"))
-    resolved = ResolvedSetting(weights=secret, input=secret)
-    job = Assignment(RESNET50, Setting(), Prepared(resolved, in_image(secret)), 1)
-    assert shown(job) == []
+    prepared = Prepared(ResolvedSetting(weights=secret, input=secret), in_image(secret))
+    job = Assignment(RESNET50, Setting(), prepared, 1)
+    assert shown(job) == shown(PrepareJob(RESNET50, (Setting(),), None, earlier=(prepared,))) == []
     found = sent(job)
     assert isinstance(found, Assignment)
     assert found.prepared.weights == in_image(secret)
-    earlier = (Prepared(resolved, in_image(secret)),)
-    assert shown(PrepareJob(RESNET50, (Setting(),), None, earlier=earlier)) == []
 
 
 def test_weights_found_on_this_machine_and_the_users_own_are_shown_to_the_preparation(tmp_path: Path) -> None:
     """What images have made themselves lies in their caches."""
     found, own = made(tmp_path / "found.pth"), made(tmp_path / "own" / "w.pth").parent
-    earlier = (
-        Prepared(ResolvedSetting(), weights(found)),
-        Prepared(ResolvedSetting(), in_image(f"{CACHE_A}/modelzoo/random/w.safetensors")),
-        Prepared(ResolvedSetting(), in_image(f"{CACHE_B}/modelzoo/random/w.safetensors")),
-    )
-    job = PrepareJob(RESNET50, (Setting(),), None, earlier=earlier)
+    known = weights(found), in_image(f"{CACHE_A}/random/w"), in_image(f"{CACHE_B}/random/w")
+    job = PrepareJob(RESNET50, (Setting(),), None, earlier=tuple(Prepared(ResolvedSetting(), each) for each in known))
     assert shown(job, MODELZOO_WEIGHTS=str(own)) == [str(found), str(own)]
     seen = sent(job, MODELZOO_WEIGHTS=str(own))
     assert isinstance(seen, PrepareJob)
-    assert [each.weights.path for each in seen.earlier] == [
-        place(str(found)),
-        "/modelzoo/cache/modelzoo/random/w.safetensors",
-        f"{CACHE_B}/modelzoo/random/w.safetensors",
-    ]
+    paths = [each.weights.path for each in seen.earlier]
+    assert paths == [place(str(found)), "/modelzoo/cache/random/w", f"{CACHE_B}/random/w"]
 
 
 def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
@@ -179,13 +164,14 @@ def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
     own = sent(job)
     assert isinstance(own, Assignment) and own.validity is not None
     assert (own.directory, own.validity.data) == (place("/work"), place(data))
-    assert (own.requested.weights, own.requested.input) == (place(checkpoint), place(picture))
-    assert (own.setting.weights, own.setting.input) == (place(checkpoint), place(picture))
+    for setting in (own.requested, own.setting):
+        assert (setting.weights, setting.input) == (place(checkpoint), place(picture))
     assert own.prepared.weights.path == place(checkpoint)
-    rows = ((f"{place(data)}/a.jpg and {place(picture)}",),)
-    line = encode_json(Exhibit("a.csv", csv=CsvRows(("text",), rows)))
-    expected = Exhibit("a.csv", csv=CsvRows(("text",), ((f"{data}/a.jpg and {picture}",),)))
-    assert outside(line, named_files(job, {}), CACHE_A) == encode_json(expected)
+    there, here = (
+        encode_json(Exhibit("a.csv", csv=CsvRows(("text",), ((f"{each(data)}/a.jpg and {each(picture)}",),))))
+        for each in (place, str)
+    )
+    assert outside(there, named_files(job, {}), CACHE_A) == here
 
 
 def test_an_image_has_a_cache_of_its_own_and_reads_weights_in_others() -> None:
@@ -207,8 +193,7 @@ def test_the_cache_of_an_image_has_a_name_of_its_own_here() -> None:
     line = b'["/modelzoo/cache/w", "in /modelzoo/cache/w: no", "/modelzoo/cachet", "/a/modelzoo/cache/w"]'
     expected = f'["{CACHE_A}/w", "in {CACHE_A}/w: no", "/modelzoo/cachet", "/a/modelzoo/cache/w"]'
     assert outside(line, (), CACHE_A) == expected.encode()
-    conversion = Conversion("toy", "1")
-    export = Export(f"{CACHE_A}/exports/e", "b", conversion, "", "")
+    export = Export(f"{CACHE_A}/exports/e", "b", Conversion("toy", "1"), "", "")
     prepared = Prepared(ResolvedSetting(), in_image(f"{CACHE_A}/w"), export)
     seen = sent(Assignment(RESNET50, DEFAULT, prepared, 1))
     assert isinstance(seen, Assignment) and seen.prepared.export is not None
@@ -258,19 +243,24 @@ def test_a_link_that_leaves_a_directory_is_refused(target: str, tmp_path: Path) 
     )
 
 
-def test_a_link_that_the_user_names_is_followed(tmp_path: Path) -> None:
-    """Its target was chosen by the user, and is seen under the name of the link."""
+def test_what_the_user_names_is_followed_if_it_is_a_link_and_left_to_the_worker_if_it_does_not_exist(
+    tmp_path: Path,
+) -> None:
+    """The target of a link is seen under its name; the worker knows what it was asked for."""
     real, link = made(tmp_path / "real.pth"), tmp_path / "w.pth"
     link.symlink_to(real)
     assert given(link) == [(str(real), place(str(link)))]
+    assert given(tmp_path / "nothing") == []
+    reason = refusal(made(tmp_path / "file") / "below").partition("file/")[2]
+    assert reason == "below cannot be shown to a container: Not a directory; name another file"
 
 
 def test_a_socket_is_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even if it is named: whoever is on its other end takes orders from what runs in the container."""
     monkeypatch.chdir(tmp_path)  # the path of a socket may have 107 characters
-    path = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("docker.sock")
+        path = tmp_path / "docker.sock"
         path.chmod(0o666)
         assert refusal(path) == f"{path} is neither a file nor a directory, so it cannot be shown to a container"
 
@@ -302,14 +292,7 @@ def test_the_user_of_containers_may_read_its_own_files(tmp_path: Path) -> None:
         assert len(given(path)) == 1
 
 
-def test_what_does_not_exist_is_left_to_the_worker(tmp_path: Path) -> None:
-    """It knows what it was asked for."""
-    assert given(tmp_path / "nothing") == []
-    reason = refusal(made(tmp_path / "file") / "below").partition("file/")[2]
-    assert reason == "below cannot be shown to a container: Not a directory; name another file"
-
-
-@pytest.mark.parametrize("name", ["a,b.jpg", 'a"b.jpg', "a\nb.jpg"])
-def test_a_path_that_an_option_cannot_express_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_path_that_an_option_cannot_express_is_refused(tmp_path: Path) -> None:
     """``--mount`` separates its parts by commas."""
-    assert refusal(made(tmp_path / name)).endswith("has a comma, a quotation mark or a line break; rename it")
+    for name in ("a,b.jpg", 'a"b.jpg', "a\nb.jpg"):
+        assert refusal(made(tmp_path / name)).endswith("has a comma, a quotation mark or a line break; rename it")

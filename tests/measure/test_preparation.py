@@ -23,10 +23,7 @@ def prepared(work: Workload, *settings: Setting) -> tuple[Preparation, ...]:
 
 
 def test_everything_is_decided_and_equal_weights_are_made_once() -> None:
-    """Threads, batch, options and the bf16 method; both precisions share one weights file, and progress is reported.
-
-    A setting that cannot run does not stop the others.
-    """
+    """Threads, batch, options and the bf16 method; both precisions share one weights file, and progress is reported."""
     sent: list[object] = []
     settings = RANDOM, RANDOM.replace(device="tpu"), BF16.replace(batch=2)
     first, failed, second = prepare(PrepareJob(str(mlp().directory), settings, 0), sent.append)
@@ -41,12 +38,25 @@ def test_everything_is_decided_and_equal_weights_are_made_once() -> None:
     assert set(sent) == {Progress("weights")}
 
 
+def test_a_setting_has_its_memory_and_its_threads_from_the_first_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenMP and BLAS libraries read these variables once, and an allocator is preloaded or never used."""
+    monkeypatch.setattr("modelzoo.machine.environment.find_library", lambda name: f"/lib/{name}.so")
+    (found,) = prepared(mlp(), RANDOM.replace(malloc="tcmalloc"))
+    for variables in (found.variables, found.validation_variables):
+        assert variables["LD_PRELOAD"] == "/lib/tcmalloc.so"
+        assert {variables[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS")} == {"1"}
+
+
 def test_mistakes_are_found_before_weights_are_made(tmp_path: Path) -> None:
-    """A picture that is not one, for example."""
+    """A picture that is not one, and a file that the user of the worker cannot read, are named in one line."""
     text = tmp_path / "text.txt"
     text.write_text("no picture")
     (found,) = prepared(load_workload(find_workload("resnet50")), RANDOM.replace(input=str(text)))
     assert found.error_kind == "InputError"
+    line = "raise PermissionError(13, 'Permission denied', '/closed/input')"
+    (found,) = prepared(odd(tmp_path / "odd", inputs=line), RANDOM.replace(input="/closed/input"))
+    reason = "/closed/input cannot be read: permission denied to the user of the worker; change its mode"
+    assert (found.error, found.error_kind) == (reason, "UsageError")
     assert not (tmp_path / "cache").exists()
 
 
@@ -70,16 +80,6 @@ def test_weights_that_another_worker_has_made_are_used_if_they_can_be_read_here(
     elsewhere.unlink()
     elsewhere.symlink_to("/proc/self/mem")  # it can be opened and not be read, even by root
     assert weights(RANDOM) == made.prepared.weights.path
-
-
-def test_a_file_that_the_user_of_the_worker_cannot_read_is_named(tmp_path: Path) -> None:
-    """In one line, as a mistake in the call."""
-    line = "raise PermissionError(13, 'Permission denied', '/closed/input')"
-    (found,) = prepared(odd(tmp_path / "odd", inputs=line), RANDOM.replace(input="/closed/input"))
-    assert (found.error, found.error_kind) == (
-        "/closed/input cannot be read: permission denied to the user of the worker; change its mode",
-        "UsageError",
-    )
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
-"""Worker processes as their parent sees them: messages, and every way in which they end badly."""
+"""Worker processes: messages, as they and their parent see them, and every way in which they end badly."""
 
 from __future__ import annotations
 
 import os
 import re
+import select
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,14 +16,26 @@ import psutil
 import pytest
 from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of
 
-from modelzoo.errors import EnvironmentProblem, WorkerError
-from modelzoo.measure import process
+from modelzoo.errors import EnvironmentProblem, InputError, UsageError, WorkerError
+from modelzoo.frozen import replace
+from modelzoo.measure import process, worker
 from modelzoo.measure.jobs import Request, prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.measure.process import Remote
 from modelzoo.records.codec import encode_json
-from modelzoo.records.protocol import PROTOCOL, Answer, Hello, Message, Preparation, Progress
+from modelzoo.records.protocol import (
+    PROTOCOL,
+    Answer,
+    Failed,
+    Hello,
+    Message,
+    Preparation,
+    Progress,
+    decode_message,
+    encode_job,
+)
 from modelzoo.version import __version__
+from modelzoo.workload.discovery import CHECKOUT
 
 pytestmark = pytest.mark.usefixtures("numpy_engine")
 
@@ -33,17 +47,9 @@ def call(launcher: LocalLauncher, on_message: Callable[[Message], None] = print)
         return worker.call("prepare", result=tuple[Preparation, ...])
 
 
-def test_what_libraries_print_is_not_taken_for_messages(tmp_path: Path) -> None:
-    """Lines on stdout and stderr, also ones that look like messages, disturb nothing."""
-    messages = """print('{"type": "answer"}'); import sys; sys.stderr.write('{"type": "failed"}')"""
-    work = odd_numpy(tmp_path / "odd", build=f'{messages}; os.write(1, b"x" * 100000)')
-    (run,) = runs_of(Request(work, (numpy_setting(work),), SHORT, audit=False))
-    assert (run.error, len(run.steady)) == (None, 3)
-
-
 def test_a_worker_runs_in_a_strange_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``sitecustomize`` prints before the worker has taken standard output for itself, the user id is not in passwd,
-    and the encoding lacks what a model prints.
+    the encoding lacks what a model prints, and lines of libraries look like messages.
     """
     strange = "import pwd\npwd.getpwuid = {}.__getitem__\nprint('hello')\nprint('no line break', end='')\n"
     (tmp_path / "sitecustomize.py").write_text(strange)
@@ -51,53 +57,88 @@ def test_a_worker_runs_in_a_strange_environment(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
-    work = odd_numpy(tmp_path / "odd", inputs="import getpass; print('→', getpass.getuser())")
+    messages = """print('{"type": "answer"}'); import sys; sys.stderr.write('{"type": "failed"}')"""
+    build = f'{messages}; os.write(1, b"x" * 100000)'
+    work = odd_numpy(tmp_path / "odd", build, "import getpass; print('→', getpass.getuser())")
     (run,) = runs_of(Request(work, (numpy_setting(work),), SHORT, audit=False))
-    assert run.error is None
+    assert (run.error, len(run.steady)) == (None, 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("os.kill(os.getpid(), 9)", "the worker process was ended by SIGKILL (out of memory? try a smaller --batch)"),
+        # The end of what it printed, without what a terminal would obey.
+        (
+            "os.write(2, b'x' * 100_000_000 + b'\\n\\x1b[2Jlast\\n'); os._exit(3)",
+            "the worker process ended with code 3: \\x1b[2Jlast",
+        ),
+    ],
+)
+def test_a_worker_that_ends_gives_one_line(line: str, error: str) -> None:
+    """By a signal, or with a code."""
+    with pytest.raises(WorkerError) as caught:
+        call(LocalLauncher(worker=("-c", f"import os; {line}")))
+    assert str(caught.value) == error
+
+
+def test_a_call_of_a_worker_that_has_died_is_no_error() -> None:
+    """Whoever waits for its answer learns why."""
+    launcher, job = LocalLauncher(worker=("-c", "")), prepare_job(mlp(), (RANDOM,))
+    with Remote(launcher, job, prepare_environment().variables, print) as worker:
+        assert select.select([worker], [], [], 60)[0] == [worker]
+        worker.send("prepare")
+        with pytest.raises(WorkerError, match="ended with code 0"):
+            worker.wait(tuple[Preparation, ...])
+        worker.send("prepare")
+
+
+FAILING = """
+from modelzoo.measure import worker
+def obey(lines, send):
+    {line}
+worker.obey = obey
+worker.leave(worker.main())
+"""
 
 
 @pytest.mark.parametrize(
     ("line", "error", "kind"),
     [
-        pytest.param(
-            "os.kill(os.getpid(), 9)",
-            "the worker process was ended by SIGKILL (out of memory? try a smaller --batch)",
-            "WorkerError",
-            id="killed, most often for want of memory",
-        ),
-        pytest.param(
-            "raise ArithmeticError('seven is not eight')",
-            "{place}, line 11: ArithmeticError: seven is not eight; correct it there",
-            "UsageError",
-            id="a crash: one line, not the traceback",
-        ),
-        pytest.param(
-            "import torch; torch.empty(10**15)",
+        (
+            "raise RuntimeError('can\\'t allocate memory: you tried')",
             "out of memory; use a smaller --batch",
-            "WorkerError",
-            id="a failed allocation of torch's",
+            WorkerError,
         ),
-        pytest.param("raise MemoryError", "out of memory; use a smaller --batch", "WorkerError", id="one of Python's"),
-        pytest.param(
+        ("raise MemoryError", "out of memory; use a smaller --batch", WorkerError),
+        (
             "from modelzoo.errors import InputError; raise InputError('no such image: x')",
             "no such image: x",
-            "InputError",
-            id="an error of the suite keeps its class",
-        ),
-        pytest.param(
-            "os.write(2, b'x' * 100_000_000 + b'\\n\\x1b[2Jlast\\n'); os._exit(3)",
-            "the worker process ended with code 3: \\x1b[2Jlast",
-            "WorkerError",
-            id="the end of what it printed, without what a terminal would obey",
+            InputError,
         ),
     ],
 )
-def test_a_worker_that_fails_gives_one_line(line: str, error: str, kind: str, tmp_path: Path) -> None:
-    """Its error and the kind of that, here of one whose inputs fail while it prepares."""
-    work = odd_numpy(tmp_path / "odd", inputs=line)
-    request = Request(work, (numpy_setting(work).replace(input="/"),), SHORT, audit=False)
-    (run,) = runs_of(request)
-    assert (run.error, run.error_kind) == (error.format(place=work.directory / "workload.py"), kind)
+def test_a_worker_that_fails_gives_one_line(line: str, error: str, kind: type[Exception]) -> None:
+    """An error of the suite keeps its class."""
+    with pytest.raises(kind) as caught:
+        call(LocalLauncher(worker=("-c", FAILING.format(line=line))))
+    assert (type(caught.value), str(caught.value)) == (kind, error)
+
+
+def test_a_crash_in_the_workload_is_one_line(tmp_path: Path) -> None:
+    """Not the traceback, here of one whose inputs fail while it prepares."""
+    work = odd_numpy(tmp_path / "odd", inputs="raise ArithmeticError('seven is not eight')")
+    (run,) = runs_of(Request(work, (numpy_setting(work).replace(input="/"),), SHORT, audit=False))
+    place = f"{work.directory / 'workload.py'}, line 11"
+    assert run.error == f"{place}: ArithmeticError: seven is not eight; correct it there"
+    assert run.error_kind == "UsageError"
+
+
+def test_torch_says_of_a_failed_allocation_what_workers_look_for() -> None:
+    """It is a RuntimeError like any other."""
+    torch = pytest.importorskip("torch")
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        torch.empty(10**15)
 
 
 def test_without_temporary_files_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,9 +148,7 @@ def test_without_temporary_files_there_is_one_line(monkeypatch: pytest.MonkeyPat
         raise FileNotFoundError(2, "No usable temporary directory found")
 
     monkeypatch.setattr("tempfile.TemporaryFile", fail)
-    message = (
-        "no temporary file can be written: No usable temporary directory found; name another directory with TMPDIR"
-    )
+    message = "no temporary file can be written: No usable temporary directory found; name another directory with TMP"
     with pytest.raises(EnvironmentProblem, match=message):
         call(LocalLauncher())
 
@@ -188,3 +227,55 @@ def test_a_process_group_is_ended_while_its_id_is_not_free(tmp_path: Path, monke
         call(launcher)
     with suppress(psutil.NoSuchProcess):
         psutil.Process(int((tmp_path / "pid").read_text())).wait(10)
+
+
+def test_a_worker_introduces_itself_and_answers() -> None:
+    """Its protocol and version first, its result last; an impossible setting is part of the result."""
+    job = prepare_job(mlp(), (RANDOM.replace(weights="/nonexistent"),))
+    command = [sys.executable, "-m", "modelzoo.measure.worker"]
+    lines = encode_job(job) + b'\n["prepare"]\n'
+    done = subprocess.run(command, input=lines, cwd=CHECKOUT, capture_output=True, check=True)
+    first, *_, last = [decode_message(each) for each in done.stdout.splitlines()]
+    assert first == Hello(PROTOCOL, __version__)
+    assert isinstance(last, Answer)
+    (found,) = msgspec.json.decode(last.result, type=list[Preparation])
+    assert found.error_kind == "WeightsError"
+
+
+JOB = encode_job(replace(prepare_job(mlp(), (RANDOM,)), parent=None))
+
+
+@pytest.mark.parametrize(
+    ("what", "lines"),
+    [
+        *(("job", [line]) for line in (b"", b"{", b'{"type": "conquer"}', b'{"type": "assignment"}', b"[]")),
+        *(("call", [JOB, line]) for line in (b"", b"{", b'["conquer"]', b'["__init__", {}, 1]', b'["prepare", 1]')),
+    ],
+)
+def test_what_is_no_job_or_no_call_is_refused(what: str, lines: list[bytes]) -> None:
+    """One line that says so, whatever arrives: a method that it does not have, or other arguments."""
+    with pytest.raises(UsageError, match=f"the worker was given a {what} that it does not understand: "):
+        worker.obey(iter(lines), lambda message: None)
+
+
+def test_a_long_message_arrives_whole_and_what_is_registered_for_the_end_runs(tmp_path: Path) -> None:
+    """A worker ends without taking the interpreter apart, but not before its messages and files are written."""
+    left = tmp_path / "left"
+    script = f"""
+import atexit, pathlib, sys
+from modelzoo.measure import worker
+from modelzoo.records.protocol import Failed
+atexit.register(lambda: pathlib.Path({str(left)!r}).write_text("done"))
+def obey(lines, send):
+    next(lines)
+    print("an unfinished line", end="")
+    send(Failed("x" * 3_000_000, "UsageError"))
+worker.obey = obey
+worker.leave(worker.main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], input=JOB + b"\n", capture_output=True, check=True)
+    assert left.read_text() == "done"
+    last = decode_message(done.stdout.splitlines()[-1])
+    assert isinstance(last, Failed)
+    assert len(last.error) == 3_000_000
+    assert done.stderr == b"an unfinished line"

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import fake_runs
 import pytest
 from example_machine import machine_with
-from toy_workloads import BF16, RANDOM, SHORT, mlp, numpy_setting, odd, odd_numpy, runs_of
+from toy_workloads import BF16, RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
+from modelzoo.frozen import replace
 from modelzoo.measure import jobs, rounds
 from modelzoo.measure.jobs import Event, Request
 from modelzoo.measure.rounds import blocks, capacity, device_capacity
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
-from modelzoo.records.protocol import Assignment, Job, Looks, Preparation, PrepareJob, Progress
+from modelzoo.records.protocol import Assignment, Job, Looks, Preparation, PrepareJob, Progress, Send
 from modelzoo.records.run import EnvironmentChanges, Prepared, RunReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.setting import Setting
@@ -41,38 +42,17 @@ def test_settings_are_interleaved(settings: int, fit: int, sweeps: int, expected
     assert [blocks(range(settings), fit, sweep) for sweep in range(sweeps)] == expected
 
 
-@pytest.mark.parametrize("fit", [2, 3, 4, 7, 20])
-def test_every_setting_meets_the_baseline_once_per_sweep(fit: int) -> None:
-    """No block is larger than fits, none is empty, and their sizes differ by at most one."""
-    for sweep in range(5):
-        found = blocks(range(20), fit, sweep)
-        assert all(0 in block and len(block) <= fit for block in found)
-        assert sorted(index for block in found for index in block if index) == list(range(1, 20))
-        assert max(map(len, found)) - min(map(len, found)) <= 1
+def test_memory_limits_how_many_run_side_by_side() -> None:
+    """A fifth of the memory stays free; a pair must fit; before anything is known, 2 GiB each are assumed.
 
-
-@pytest.mark.parametrize(
-    ("available", "largest", "expected"), [(10 << 30, 1 << 30, 8), (1 << 30, 1 << 30, 2), (10 << 30, 0, 4)]
-)
-def test_memory_limits_how_many_run_side_by_side(available: int, largest: int, expected: int) -> None:
-    """A fifth of the memory stays free; a pair must fit; before anything is known, 2 GiB each are assumed."""
-    assert capacity(available, largest) == expected
-
-
-@pytest.mark.parametrize(
-    ("memory", "peaks", "expected"),
-    [
-        (80 << 30, [7 << 30, 3 << 30], 8),
-        (8 << 30, [7 << 30], 2),
-        (80 << 30, [], 2),
-        (80 << 30, [None], 2),
-        (None, [1 << 30], 2),
-    ],
-)
-def test_the_memory_of_a_device_limits_it_too(memory: int | None, peaks: list[int | None], expected: int) -> None:
-    """By the largest worker so far and what its process occupies besides; before one is known, only a pair runs."""
-    device = Accelerator("cuda", 0, "a GPU", memory=memory)
-    assert device_capacity([AcceleratorUse(device, peak) for peak in peaks]) == expected
+    On a device the largest worker so far counts, and what its process occupies besides; before one is known, a pair.
+    """
+    assert [capacity(10 << 30, 1 << 30), capacity(1 << 30, 1 << 30), capacity(10 << 30, 0)] == [8, 2, 4]
+    gpu = Accelerator("cuda", 0, "a GPU", memory=80 << 30)
+    uses = [AcceleratorUse(gpu, 7 << 30), AcceleratorUse(gpu, 3 << 30)]
+    few = [AcceleratorUse(replace(gpu, memory=8 << 30), 7 << 30)]
+    unknown = [AcceleratorUse(gpu, None)], [AcceleratorUse(replace(gpu, memory=None), 1 << 30)], []
+    assert [device_capacity(each) for each in (uses, few, *unknown)] == [8, 2, 2, 2, 2]
 
 
 def test_a_first_round_on_a_device_is_of_pairs(workers: FakeWorkers) -> None:
@@ -100,39 +80,28 @@ class FakeWorkers:
         self.jobs: list[Job] = []
         self.variables: list[dict[str, str]] = []
         self.looks: list[Looks] = []
-        self.preparation: dict[str, Any] = {}
         self.prepare: Callable[[PrepareJob], tuple[Preparation, ...]] = self.prepared
         self.measured: Callable[[Assignment], RunReport | None] = lambda job: REPORT
-        fakes = self
+        monkeypatch.setattr(jobs, "Remote", self.remote)
 
-        class Fake(AbstractContextManager[Any]):
-            def __init__(self, launcher: Any, job: Job, variables: Any, on_message: Any, timeout: Any) -> None:
-                self._job = job
-                fakes.jobs.append(job)
-                fakes.variables.append(dict(variables))
-                on_message(Progress("build"))
+    def remote(self, launcher: object, job: Job, variables: Any, on_message: Send, timeout: object) -> Any:
+        """What stands for ``Remote``."""
+        self.jobs.append(job)
+        self.variables.append(dict(variables))
+        on_message(Progress("build"))
+        asked: list[str] = []
 
-            def __exit__(self, *error: object) -> None:
-                pass
+        def send(name: str, *arguments: Any) -> None:
+            asked.append(name)
+            self.looks += [each for each in arguments if isinstance(each, Looks)]
 
-            def call(self, name: str, *arguments: Any, result: Any, last: bool = False) -> Any:
-                self.send(name, *arguments)
-                return self.wait(result)
+        def call(name: str, *arguments: Any, result: Any, last: bool = False) -> Any:
+            send(name, *arguments)
+            return self.answer(job, name)
 
-            def send(self, name: str, *arguments: Any) -> None:
-                self._name = name
-                fakes.looks += [each for each in arguments if isinstance(each, Looks)]
-
-            def wait(self, kind: Any) -> Any:
-                return fakes.answer(self._job, self._name)
-
-            def suspend(self) -> None:
-                pass
-
-            def end(self) -> None:
-                pass
-
-        monkeypatch.setattr(jobs, "Remote", Fake)
+        found = MagicMock(send=send, call=call, wait=lambda kind: self.answer(job, asked[-1]))
+        found.__enter__.return_value = found
+        return found
 
     def answer(self, job: Job, name: str) -> Any:
         """What a worker would answer when it is called."""
@@ -143,7 +112,7 @@ class FakeWorkers:
     def prepared(self, job: PrepareJob) -> tuple[Preparation, ...]:
         """What it would prepare."""
         found = (Prepared(fake_runs.resolved(setting, "autocast"), fake_runs.WEIGHTS) for setting in job.settings)
-        return tuple(Preparation(each, job.math_mode, **self.preparation) for each in found)
+        return tuple(Preparation(each, job.math_mode) for each in found)
 
     @property
     def assigned(self) -> list[Assignment]:
@@ -182,18 +151,22 @@ def test_what_does_not_vary_is_taken_once_per_setting(workers: FakeWorkers) -> N
     assert [run.error for run in runs] == [None, "died", None, None, None, None]
     taken = [(run.requested.precision, looks.extras) for run, looks in zip(runs, workers.looks)]
     assert [name for name, extras in taken if extras] == ["fp32", "bf16", "bf16"]
+    assert [looks.full_audit for looks in workers.looks] == [looks.extras for looks in workers.looks]
 
 
 def test_impossible_settings_are_tried_once_and_dead_workers_again(workers: FakeWorkers) -> None:
-    """What the call made impossible stays so; a worker that died may have had bad luck."""
+    """What the call made impossible, or could not be prepared, stays so; a worker that died may have had bad luck."""
 
     def measured(job: Assignment) -> RunReport:
         raise UsageError("impossible") if job.requested.precision == "bf16" else WorkerError("died")
 
     workers.measured = measured
-    runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT), 3, silent)
-    assert sorted(run.requested.precision for run in runs) == ["bf16", "fp32", "fp32", "fp32"]
-    assert {(run.error, run.error_kind) for run in runs} == {("impossible", "UsageError"), ("died", "WorkerError")}
+    failed = Preparation(error="no compiler", error_kind="EnvironmentProblem")
+    workers.prepare = lambda job: (*workers.prepared(job)[:2], failed)
+    runs = runs_of(Request(mlp(), (RANDOM, BF16, RANDOM.replace(mode="compile")), SHORT), 3)
+    found = [(run.group, run.error, run.error_kind) for run in runs]
+    once = (1, "impossible", "UsageError"), (2, "no compiler", "EnvironmentProblem")
+    assert sorted(found) == [*[(0, "died", "WorkerError")] * 3, *once]
 
 
 def test_a_setting_that_an_emulator_ran_is_over(workers: FakeWorkers) -> None:
@@ -205,26 +178,29 @@ def test_a_setting_that_an_emulator_ran_is_over(workers: FakeWorkers) -> None:
     assert (found.can_run, found.is_emulated) == (True, True)
 
 
-def test_workers_get_the_variables_that_their_engine_needs(
+def test_workers_get_the_variables_that_their_setting_needs(
     workers: FakeWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To time a setting, or to judge it together with its reference, which fast math by variable would affect."""
+    """To time a setting, or to judge it together with its reference, which fast math by variable would affect.
+
+    What is inherited never reaches a setting that does not name it, and the result says so.
+    """
+    named = {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
     monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
-    workers.preparation = {"variables": {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}, "validation_variables": {}}
-    request = Request(mlp(), (BF16.replace(bf16_method="fastmath"),), SHORT)
+
+    def prepared(job: PrepareJob) -> tuple[Preparation, ...]:
+        wanted = [named if setting.precision == "bf16" else {} for setting in job.settings]
+        return tuple(replace(each, variables=own) for each, own in zip(workers.prepared(job), wanted))
+
+    workers.prepare = prepared
+    request = Request(mlp(), (RANDOM, BF16.replace(bf16_method="fastmath")), SHORT)
     runs_of(request)
-    jobs.validate(request, ValidityRequest(), silent, lambda exhibit: None)
-    assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob", "Assignment"] * 2
-    assert [each.get("DNNL_DEFAULT_FPMATH_MODE") for each in workers.variables] == [None, "BF16", None, None]
-
-
-def test_a_setting_that_cannot_be_prepared_does_not_stop_the_others(workers: FakeWorkers) -> None:
-    """It fails once with its own error; the other setting is measured in every round."""
-    failed = Preparation(error="no compiler", error_kind="EnvironmentProblem")
-    workers.prepare = lambda job: (workers.prepared(job)[0], failed)
-    runs = runs_of(Request(mlp(), (RANDOM, RANDOM.replace(mode="compile")), SHORT), 2)
-    found = [(run.group, run.error, run.error_kind) for run in runs]
-    assert found == [(1, "no compiler", "EnvironmentProblem"), (0, None, None), (0, None, None)]
+    jobs.validate(replace(request, settings=request.settings[1:]), ValidityRequest(), silent, lambda exhibit: None)
+    kinds = [type(job) for job in workers.jobs]
+    assert kinds == [PrepareJob, Assignment, Assignment, PrepareJob, Assignment]
+    assert [each.get("DNNL_DEFAULT_FPMATH_MODE") for each in workers.variables] == [None, None, "BF16", None, None]
+    removed, applied = EnvironmentChanges(removed=named), EnvironmentChanges(applied=named)
+    assert [job.environment for job in workers.assigned] == [removed, applied, removed]
 
 
 def test_a_preparation_that_died_is_repeated_in_the_next_round(workers: FakeWorkers) -> None:
@@ -273,7 +249,8 @@ def test_workers_alternate_until_all_have_had_their_turns(counts: tuple[int, ...
     assert "".join(diary) == expected
 
 
-def test_only_one_process_samples_at_a_time(tmp_path: Path, numpy_engine: None) -> None:
+@pytest.mark.usefixtures("numpy_engine", "prepared_here")
+def test_only_one_process_samples_at_a_time(tmp_path: Path) -> None:
     """Real workers: each waits for its turns and records when it sampled and how many samples each turn has."""
     work = odd_numpy(tmp_path / "odd")
     fp32 = numpy_setting(work)
@@ -286,25 +263,6 @@ def test_only_one_process_samples_at_a_time(tmp_path: Path, numpy_engine: None) 
         taken += [(turn.start, turn.end) for turn in run.report.turns]
     in_order = sorted(taken)
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(in_order)), "one at a time"
-
-
-def test_the_variable_reaches_the_worker_with_bf16_and_never_in_fp32(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """``DNNL_DEFAULT_FPMATH_MODE=BF16 … --bf16``: set in the worker and named in the result; a warning in fp32."""
-    named = {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
-    monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
-    request = Request(odd(tmp_path / "odd"), (RANDOM, BF16), SHORT, audit=False)
-    fp32, bf16 = [run.report for run in runs_of(request)]
-    assert fp32 is not None and bf16 is not None
-    assert (fp32.items, bf16.items) == (("unset",), ("BF16",))
-    assert fp32.provenance.environment == EnvironmentChanges(removed=named)
-    assert bf16.provenance.environment == EnvironmentChanges(applied=named)
-    assert bf16.setting.bf16_method == "fastmath"
-    warned = {warning.code: warning.message for warning in fp32.warnings}
-    assert "DNNL_DEFAULT_FPMATH_MODE=BF16" in warned["SCRUBBED_VARIABLES"]
-    assert fp32.observed.canary_verdict == "fp32"
-    assert "SCRUBBED_VARIABLES" not in {warning.code for warning in bf16.warnings}
 
 
 def test_a_sweep_may_take_some_of_the_settings_only(workers: FakeWorkers) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from example_machine import CEILINGS, LIBRARIES, machine_with
 from exported_results import IN_BF16, OTHER, SAME, exported
-from fake_runs import changed, evidence
+from fake_runs import evidence, make
 
 from modelzoo.frozen import replace
 from modelzoo.measure.reporting import run_warnings
-from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
 from modelzoo.records.libraries import ComputeLibrary, Library
 from modelzoo.records.machine import CpuUsage, NumaNode, Threads
 from modelzoo.records.profile import Gemm
-from modelzoo.records.run import EnvironmentChanges, Observed, Prepared, Provenance, RunReport, Turn
+from modelzoo.records.run import EnvironmentChanges, Turn
 from modelzoo.records.timing import SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.records.workload import Count, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
@@ -35,38 +36,52 @@ EMULATED = machine_with(emulator="qemu-user", governor="powersave")
 SLOW_BF16 = replace(CEILINGS, gemm=(Gemm("fp32", 8, 2048, "mm", 300.0), Gemm("bf16", 8, 2048, "mm", 100.0)))
 
 
+OPENBLAS = Library("blas", "openblas", "0.3.30", "neoversev2", "openmp", 128, "torch", "libopenblas.so.0", limit=128)
+MANY_CORES = machine_with(threads=Threads(192, 192, 192, None))
+
+
+def openblas(threads: int, owner: str = "torch") -> dict[str, object]:
+    """So many threads on many cores, with an OpenBLAS that was built for 128."""
+    libraries = replace(LIBRARIES, loaded=(replace(OPENBLAS, owner=owner),))
+    return {"machine": MANY_CORES, "libraries": libraries, "setting": FP32.replace(threads=threads)}
+
+
+def acl(version: str | None, architecture: str = "aarch64", **setting: object) -> dict[str, object]:
+    """bf16 in a compiled model, which freezes the weights, with this version of Arm's Compute Library."""
+    libraries = replace(LIBRARIES, acl=ComputeLibrary("libarm_compute.so", is_loaded=True, version=version))
+    own = BF16.replace(**{"mode": "compile", **setting})
+    return {"libraries": libraries, "machine": machine_with(architecture=architecture), "setting": own}
+
+
+def int8(recipe: str, *features: str, architecture: str = "x86_64") -> dict[str, object]:
+    """int8 by this recipe on a CPU with these features."""
+    setting = ResolvedSetting("int8", recipe=recipe, threads=1)
+    machine = machine_with(architecture=architecture, features=features)
+    return {"setting": setting, "machine": machine, "canary_verdict": CanaryVerdict.ACTIVE}
+
+
+def linear(implementation: str = "mkl sgemm", seconds: float = 0.5, **changes: object) -> dict[str, object]:
+    """A pass of one second with a Linear layer, where oneDNN was measured to be twice as fast as the BLAS."""
+    use = OperatorUse(
+        "aten::addmm", OperatorClass.LINEAR, ((8, 8),), implementation, "fp32", ProofSource.BOTH, 1, seconds, seconds
+    )
+    slow = replace(CEILINGS, gemm=(Gemm("fp32", 8, 1024, "mm", 200.0), Gemm("fp32", 8, 1024, "conv", 400.0)))
+    audited = replace(evidence(ProofVerdict.FP32), operators=(use,), seconds=1.0)
+    return {"ceilings": slow, "evidence": audited, **changes}
+
+
 def timing(samples: tuple[float, ...] = (1.0,) * 40) -> Timing:
     """Forty equal samples after a warm-up that settled."""
     series = (Series("latency", samples),)
     return Timing(1.0, (1.0,) * 10, series, "latency", WarmUpEnd.SETTLED, SamplingStop.INTERVAL)
 
 
-def report(**changes: object) -> RunReport:
-    """A good run, but for ``changes``."""
-    setting = changes.get("setting", FP32)
-    good = RunReport(
-        workload="toy",
-        title="a toy",
-        unit="rows",
-        prepared=Prepared(FP32, PRETRAINED),
-        provenance=Provenance(machine_with()),
-        plan=Plan(),
-        items=(),
-        import_seconds=1.0,
-        build_seconds=1.0,
-        compile_seconds=None,
-        switches=(),
-        timing=timing(),
-        usage=IDLE,
-        observed=Observed(Canary(()), canary_verdict=CanaryVerdict.ACTIVE if setting is BF16 else CanaryVerdict.FP32),
-        peak_memory=0,
-    )
-    return changed(good, **changes)
-
-
-def codes(**changes: object) -> list[str]:
-    """Codes of the warnings of such a run."""
-    return [warning.code for warning in run_warnings(report(**changes))]
+def codes(**changes: Any) -> list[str]:
+    """Codes of the warnings of a good run, but for ``changes``."""
+    good = {"weights": PRETRAINED, "machine": machine_with(), "usage": IDLE, "canary": Canary(()), "timing": timing()}
+    report = make([1.0], **{"setting": FP32, **good, **changes}).report
+    assert report is not None
+    return [warning.code for warning in run_warnings(report)]
 
 
 @pytest.mark.parametrize(
@@ -119,6 +134,35 @@ def codes(**changes: object) -> list[str]:
         # Runs in bf16 say that its products are slower, if doctor has measured it.
         ({"setting": BF16, "ceilings": SLOW_BF16}, ["SLOW_BF16"]),
         ({"ceilings": SLOW_BF16}, []),
+        # OpenBLAS may crash with more threads than it was built for; where the default was lowered to them, not all
+        # cores are used.
+        (openblas(192), ["OPENBLAS_EXCEEDED"]),
+        (openblas(128), ["OPENBLAS_LIMIT"]),
+        (openblas(64), []),
+        (openblas(192, "numpy"), []),
+        # Before 53.1, ACL has no inner product in bf16, which is what inductor makes of Linear with frozen weights.
+        (acl("52.6.0"), ["OLD_ACL"]),
+        (acl("24.11", bf16_method="cast", mode="aot"), ["OLD_ACL"]),
+        (acl("53.1.0"), []),
+        (acl(None), []),
+        (acl("52.6.0", "x86_64"), []),
+        (acl("52.6.0", mode="eager"), []),
+        (acl("52.6.0", backend="blas"), []),
+        # On x86 CPUs without VNNI, sums of int8 may saturate, unless the recipe leaves a bit free.
+        (int8("torchao", "avx2", "avx512f"), ["INT8_SATURATION"]),
+        (int8("static", "avx2"), ["INT8_SATURATION"]),
+        (int8("torchao", "avx2", "avx_vnni"), []),
+        (int8("static", "avx512f", "avx512_vnni"), []),
+        (int8("dynamic-x86", "avx2"), []),
+        (int8("weight-only", "avx2"), []),
+        (int8("static", architecture="aarch64"), []),
+        # Where fp32 Linear layers take much of a pass in a BLAS that is slower than oneDNN, and that nobody asked for.
+        (linear(), ["SLOW_LINEAR"]),
+        (linear(seconds=0.05), []),
+        (linear("oneDNN brgemm:avx512_core"), []),
+        (linear(setting=FP32.replace(backend="blas")), []),
+        (linear(setting=BF16), []),
+        (linear(ceilings=None), []),
         # The emulator itself would count as another program; nothing is timed there.
         ({"machine": EMULATED, "timing": None, "usage": replace(IDLE, other_cores=1.8)}, ["EMULATED"]),
     ],
@@ -135,91 +179,3 @@ def test_a_wait_policy_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """It changes the speed of short operators."""
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
     assert codes() == ["WAIT_POLICY"]
-
-
-OPENBLAS = Library("blas", "openblas", "0.3.30", "neoversev2", "openmp", 128, "torch", "libopenblas.so.0", limit=128)
-LIMITED = replace(LIBRARIES, loaded=(OPENBLAS,))
-MANY_CORES = machine_with(threads=Threads(192, 192, 192, None))
-
-
-@pytest.mark.parametrize(
-    ("threads", "expected"), [(192, ["OPENBLAS_EXCEEDED"]), (128, ["OPENBLAS_LIMIT"]), (64, []), (1, [])]
-)
-def test_more_threads_than_openblas_was_built_for(threads: int, expected: list[str]) -> None:
-    """It may crash with more; where the default was lowered to its limit, not all cores are used."""
-    setting = FP32.replace(threads=threads)
-    assert codes(machine=MANY_CORES, libraries=LIMITED, setting=setting) == expected
-    numpy = replace(LIBRARIES, loaded=(replace(OPENBLAS, owner="numpy"),))
-    assert codes(machine=MANY_CORES, libraries=numpy, setting=setting) == []
-
-
-FROZEN = BF16.replace(mode="compile")
-
-
-@pytest.mark.parametrize(
-    ("version", "setting", "expected"),
-    [
-        ("52.6.0", FROZEN, ["OLD_ACL"]),
-        ("24.11", FROZEN.replace(bf16_method="cast", mode="aot"), ["OLD_ACL"]),
-        ("53.1.0", FROZEN, []),
-        ("53.2.0", FROZEN, []),
-        (None, FROZEN, []),
-        ("52.6.0", BF16, []),
-        ("52.6.0", FROZEN.replace(backend="blas"), []),
-        ("52.6.0", FP32.replace(mode="compile"), []),
-    ],
-)
-def test_compiled_bf16_with_an_old_compute_library(
-    version: str | None, setting: ResolvedSetting, expected: list[str]
-) -> None:
-    """Before 53.1 it has no inner product in bf16, which is what inductor makes of Linear with frozen weights."""
-    libraries = replace(LIBRARIES, acl=ComputeLibrary("libarm_compute.so", is_loaded=True, version=version))
-    active = {"setting": setting, "canary_verdict": CanaryVerdict.ACTIVE}
-    verdict = active if setting.precision == "bf16" else {"setting": setting}
-    assert codes(libraries=libraries, machine=machine_with(architecture="aarch64"), **verdict) == expected
-    assert codes(libraries=libraries, machine=machine_with(architecture="x86_64"), **verdict) == []
-
-
-@pytest.mark.parametrize(
-    ("recipe", "features", "expected"),
-    [
-        ("torchao", ("avx2", "avx512f"), ["INT8_SATURATION"]),
-        ("static", ("avx2",), ["INT8_SATURATION"]),
-        ("torchao", ("avx2", "avx_vnni"), []),
-        ("static", ("avx512f", "avx512_vnni"), []),
-        ("dynamic-x86", ("avx2",), []),
-        ("weight-only", ("avx2",), []),
-    ],
-)
-def test_int8_sums_may_saturate_without_vnni(recipe: str, features: tuple[str, ...], expected: list[str]) -> None:
-    """On x86 CPUs, unless the recipe leaves a bit free."""
-    setting = ResolvedSetting("int8", recipe=recipe, threads=1)
-    x86, arm = (machine_with(architecture=name, features=features) for name in ("x86_64", "aarch64"))
-    found = codes(machine=x86, setting=setting, canary_verdict=CanaryVerdict.ACTIVE)
-    assert [code for code in found if code == "INT8_SATURATION"] == expected
-    assert "INT8_SATURATION" not in codes(machine=arm, setting=setting, canary_verdict=CanaryVerdict.ACTIVE)
-
-
-@pytest.mark.parametrize(
-    ("implementation", "seconds", "changes", "expected"),
-    [
-        ("mkl sgemm", 0.5, {}, ["SLOW_LINEAR"]),
-        ("mkl sgemm", 0.05, {}, []),
-        ("oneDNN brgemm:avx512_core", 0.5, {}, []),
-        ("mkl sgemm", 0.5, {"setting": FP32.replace(backend="blas")}, []),
-        ("mkl sgemm", 0.5, {"setting": BF16}, []),
-        ("mkl sgemm", 0.5, {"ceilings": None}, []),
-    ],
-)
-def test_fp32_linear_layers_that_onednn_computes_faster(
-    implementation: str, seconds: float, changes: dict[str, object], expected: list[str]
-) -> None:
-    """Where they take much of a pass in a BLAS that was measured to be slower, and that nobody asked for."""
-    use = OperatorUse(
-        "aten::addmm", OperatorClass.LINEAR, ((8, 8),), implementation, "fp32", ProofSource.BOTH, 1, seconds, seconds
-    )
-    audited = replace(evidence(ProofVerdict.FP32), operators=(use,), seconds=1.0)
-    slow = replace(CEILINGS, gemm=(Gemm("fp32", 8, 1024, "mm", 200.0), Gemm("fp32", 8, 1024, "conv", 400.0)))
-    run = report(**{"ceilings": slow, **changes})
-    found = run_warnings(replace(run, observed=replace(run.observed, evidence=audited)))
-    assert [warning.code for warning in found] == expected

@@ -50,16 +50,8 @@ def nothing() -> None:
     """The call under test does nothing."""
 
 
-def noise(i: int) -> float:
-    """A pseudo-random number from 0 to 1, the same in every run."""
-    return (i * 2654435761 % 2**32) / 2**32
-
-
 def test_cold_start_warm_up_and_steady_state_are_separate(clock: Make) -> None:
-    """The first call is the cold start, decreasing times are warm-up, and neither is in the steady-state samples.
-
-    Whoever watches gets the phase, and the number of calls during sampling.
-    """
+    """The first call is the cold start, decreasing times are warm-up, and neither is in the steady-state samples."""
     fake, reported = clock(lambda i: 1.0 if i == 0 else 0.01 * (1 + 4 * 0.8**i)), list[tuple[str, int]]()
     timing = sampler.measure(nothing, fake, Plan(max_seconds=3), lambda *words: reported.append(words))
     assert timing.cold_start == 1.0
@@ -74,50 +66,33 @@ def test_cold_start_warm_up_and_steady_state_are_separate(clock: Make) -> None:
 @pytest.mark.parametrize("jitter", [0.0, 0.4])
 def test_sampling_takes_the_time_that_was_given(jitter: float, clock: Make) -> None:
     """However narrow or wide the process's own interval is: another process would differ by more."""
-    fake = clock(lambda i: 0.01 * (1 + jitter * noise(i)))
+    fake = clock(lambda i: 0.01 * (1 + jitter * (i * 2654435761 % 2**32) / 2**32))
     timing = sampler.measure(nothing, fake, Plan(max_seconds=2))
     assert (timing.warmup_end, timing.stop) == (WarmUpEnd.SETTLED, SamplingStop.TIME_LIMIT)
     assert sum(timing.steady) == pytest.approx(2, abs=0.1)
 
 
-def test_a_plan_without_an_end_is_refused(clock: Make) -> None:
-    """Before the first call."""
-    fake = clock(lambda i: 0.01)
-    with pytest.raises(ValueError, match="neither iterations nor seconds"):
-        sampler.measure(nothing, fake, Plan())
-    assert fake.calls == 0
-
-
-def test_a_drifting_warm_up_ends_at_its_limit(clock: Make) -> None:
-    """If times never stabilize, the warm-up ends at its time limit."""
-    fake = clock(lambda i: 0.001 * 1.02 ** min(i, 400))
-    timing = sampler.measure(nothing, fake, Plan(max_seconds=1, iterations=5))
+def test_a_warm_up_has_limits(clock: Make) -> None:
+    """It ends at its time limit if times never stabilize, and calls of microseconds are warmed up for a minimum time:
+    threads and clock frequencies need longer than ten of them.
+    """
+    timing = sampler.measure(nothing, clock(lambda i: 0.001 * 1.02 ** min(i, 400)), Plan(max_seconds=1, iterations=5))
     assert timing.warmup_end is WarmUpEnd.CAP
     assert sampler.WARMUP_MAX_SECONDS <= sum(timing.warmup) <= 1.5 * sampler.WARMUP_MAX_SECONDS
+    timing = sampler.measure(nothing, clock(lambda i: 5e-6), Plan(iterations=3))
+    assert sum(timing.warmup) >= sampler.WARMUP_MIN_SECONDS
 
 
 def test_slow_calls_are_warmed_up_once(clock: Make) -> None:
-    """There are too few calls of several seconds to compare windows: one is made, and the reason is recorded.
-
-    A minimum of samples is taken although they take longer than the limit.
-    """
+    """There are too few calls of several seconds to compare windows: one is made, and the reason is recorded."""
     timing = sampler.measure(nothing, clock(lambda i: 4.0), Plan(max_seconds=1))
     assert (len(timing.warmup), timing.warmup_end) == (1, WarmUpEnd.FEW)
     assert (len(timing.steady), timing.stop) == (sampler.MIN_SAMPLES, SamplingStop.TIME_LIMIT)
 
 
-def test_fast_calls_are_warmed_up_for_a_minimum_time(clock: Make) -> None:
-    """Ten calls of microseconds would do to compare windows, but threads and clock frequencies need longer."""
-    timing = sampler.measure(nothing, clock(lambda i: 5e-6), Plan(iterations=3))
-    assert sum(timing.warmup) >= sampler.WARMUP_MIN_SECONDS
-
-
 @pytest.mark.parametrize("warmup", [0, 3])
 def test_fixed_counts_are_kept(warmup: int, clock: Make) -> None:
-    """``--warmup`` and ``--iterations`` mean exactly that many calls, plus the cold start.
-
-    Every sample is stored in the order of the calls, outliers included.
-    """
+    """``--warmup`` and ``--iterations`` mean exactly that many calls, plus the cold start."""
     fake = clock(lambda i: 0.01 if i != warmup + 4 else 5.0)
     timing = sampler.measure(nothing, fake, Plan(warmup, 7))
     assert (len(timing.warmup), fake.calls) == (warmup, 1 + warmup + 7)
@@ -137,11 +112,6 @@ def turns_of(call: Callable[[], Any], clock: FakeClock, plan: Plan) -> tuple[Sam
     return sampling, counts
 
 
-def test_a_turn_takes_half_a_second(clock: Make) -> None:
-    """The last one says that there are no more."""
-    assert turns_of(nothing, clock(lambda i: 0.06), Plan(1, max_seconds=1.5))[1] == [9, 18, 27]
-
-
 @pytest.mark.parametrize(("seconds", "expected"), [(0.01, 3), (0.1, 0)])
 def test_a_turn_of_short_calls_starts_with_an_untimed_call(seconds: float, expected: int, clock: Make) -> None:
     """Other workers have used the caches, and refilling them is not timed; for long calls it does not matter."""
@@ -151,7 +121,8 @@ def test_a_turn_of_short_calls_starts_with_an_untimed_call(seconds: float, expec
 
 
 def test_waiting_for_a_turn_is_not_counted(clock: Make) -> None:
-    """Only the worker's own turns count towards the time limit, and fixed counts stay exact."""
+    """Turns take half a second; only the worker's own count towards the time limit, and fixed counts stay exact."""
+    assert turns_of(nothing, clock(lambda i: 0.06), Plan(1, max_seconds=1.5))[1] == [9, 18, 27]
     fake = clock(lambda i: 0.01 * (1 + (i // 40) % 2))
     timing = turns_of(nothing, fake, Plan(1, max_seconds=3))[0].timing()
     assert timing.stop is SamplingStop.TIME_LIMIT

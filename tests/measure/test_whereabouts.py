@@ -9,15 +9,13 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from toy_workloads import NUMPY_ENGINE, SHORT, numpy_setting, odd_numpy
+from toy_workloads import SHORT, numpy_setting, odd_numpy, runs_of
 
-from modelzoo import cli
 from modelzoo.measure import process, schedule
 from modelzoo.measure.jobs import Event, Request
 from modelzoo.measure.whereabouts import whereabouts
 from modelzoo.plan import Effort
 from modelzoo.records.run import Run
-from modelzoo.results import store
 from modelzoo.workload import Workload
 
 LOCKED = (
@@ -62,13 +60,10 @@ def test_layer_line_and_shapes_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("library", "place"),
-    [
-        ("CDLL", "workload.py:7 in <lambda>: import ctypes; lock = ctypes.CDLL"),
-        ("PyDLL", "workload.py:7 in <lambda>, called from "),
-    ],
+    [("CDLL", "<lambda>: import ctypes; lock = ctypes.CDLL"), ("PyDLL", "<lambda>, called from ")],
     ids=["without the GIL", "with the GIL"],
 )
-@pytest.mark.usefixtures("numpy_engine")
+@pytest.mark.usefixtures("numpy_engine", "prepared_here")
 def test_a_call_that_does_not_return_is_named_while_it_hangs(
     library: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,28 +82,21 @@ def test_a_call_that_does_not_return_is_named_while_it_hangs(
         for outcome in schedule.measure([request], Effort(processes=1), interrupt):
             runs.append(outcome)
     (where,), (run,) = silent, runs
-    assert place in where
+    assert f"workload.py:7 in {place}" in where
     assert library == "PyDLL" or where.endswith(": rows 2×48 float32, weight 48×8 float32")
     assert isinstance(run, Run)
     assert run.error is not None
     assert re.fullmatch(rf"interrupted: cold, no answer for \d+ s: {re.escape(where)}", run.error)
 
 
-@pytest.mark.usefixtures("numpy_engine")
-def test_the_time_out_ends_a_call_and_keeps_the_other_settings(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Exit code 2, one line that names the call, and the times of the setting that ran."""
+@pytest.mark.usefixtures("numpy_engine", "prepared_here")
+def test_the_time_out_ends_a_call_and_keeps_the_other_settings(tmp_path: Path) -> None:
+    """In one line that names the call."""
     work = stuck(tmp_path)
-    options = "--weights", str(work.directory / "weights.npz"), "--engine", NUMPY_ENGINE, "--precision", "fp32"
-    effort = "--vary", "batch=1,2", "--processes", "2", "--iterations", "3", "--warmup", "1", "--no-audit"
-    words = ["run", str(work.directory), *options, *effort, "--threads", "1", "--timeout", "8s"]
-    assert cli.main([*words, "-o", str(tmp_path / "result.json")]) == 2
-    printed = capfd.readouterr()
-    assert len(re.findall(r"^\[TARGET\]", printed.out, re.MULTILINE)) == 1
-    result = store.read(tmp_path / "result.json")
-    (failed,) = (run for run in result.runs if run.requested.batch == 2)
-    assert [run.error for run in result.runs if run.requested.batch == 1] == [None, None]
-    assert failed.error_kind == "NoAnswerError"
+    settings = numpy_setting(work).replace(batch=1), numpy_setting(work).replace(batch=2)
+    failed, *others = sorted(
+        runs_of(Request(work, settings, SHORT, audit=False, timeout=4.0), 2), key=lambda run: -run.group
+    )
+    assert [failed.error_kind, *(run.error for run in others)] == ["NoAnswerError", None, None]
     assert re.match(r"ended by --timeout: cold, no answer for \d+ s: .*workload.py:7 in <lambda>: ", failed.error or "")
     assert not [each for each in psutil.Process().children(recursive=True) if "worker" in " ".join(each.cmdline())]

@@ -55,24 +55,17 @@ Searched = Callable[..., ResultFile]
 
 @pytest.fixture
 def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Searched:
-    """Measure configurations to the end by a runner."""
-    # Nothing is written: that would take most of the time.
+    """Measure configurations to the end by a runner. Nothing is written: that would take most of the time."""
     monkeypatch.setattr(ResultFile, "_store", lambda stored, result: setattr(stored, "result", result))
+    monkeypatch.setattr(search, "available_memory", lambda: 10**12)
+    monkeypatch.setattr(search, "prepare", lambda request, on_event: (Preparation(),) * len(request.settings))
 
     def run(
-        configurations: Sequence[Configuration],
-        runner: Simulated,
-        bound: LatencyBound | None = None,
-        prepared: Preparation = Preparation(),  # noqa: B008 - frozen
-        memory: int = 10**12,
-        **changes: Any,
+        configurations: Sequence[Configuration], runner: Simulated, bound: LatencyBound | None = None, **changes: Any
     ) -> ResultFile:
         stored = ResultFile(tmp_path / "result.json", result(configurations, (), bound, **changes))
-        settings = tuple(requested.setting for requested in stored.result.requested)
-        monkeypatch.setattr(search, "prepare", lambda request, on_event: (prepared,) * len(settings))
-        request = Request(mlp(), settings, SHORT)
         monkeypatch.setattr(search, "run_configuration", runner)
-        monkeypatch.setattr(search, "available_memory", lambda: memory)
+        request = Request(mlp(), tuple(requested.setting for requested in stored.result.requested), SHORT)
         Search(stored, request, None, lambda event: None).run()
         return stored
 
@@ -90,10 +83,8 @@ def test_configurations_alternate_and_the_best_is_measured_again_beside_its_base
     confirmation = Stage(StageKind.CONFIRMATION, (0, 2), 3, None, 3)
     assert results.of(stored.result).stage(StageKind.CONFIRMATION) == confirmation
     recommended = results.recommendation(stored.result)
-    assert recommended is not None
-    assert recommended.backing is results.Backing.CONFIRMED
-    assert recommended.row.rounds == 3
-    assert recommended.row.scaling is not None
+    assert recommended is not None and recommended.row.scaling is not None
+    assert (recommended.backing, recommended.row.rounds) == (results.Backing.CONFIRMED, 3)
 
 
 def test_a_single_configuration_or_nothing_that_is_fit_is_not_measured_again(searched: Searched) -> None:
@@ -132,8 +123,7 @@ def test_a_search_keeps_the_faster_half_and_measures_it_longest(searched: Search
     assert rows[0].is_final, "the others are compared with it"
     best = results.best(rows, None)
     assert best is not None
-    assert best.index == 1
-    assert best.rounds == 3, "only the last stage counts for it"
+    assert (best.index, best.rounds) == (1, 3), "only the last stage counts for it"
     assert [(len(stage.entrants), stage.first_round) for stage in found.stages] == [(8, 0), (5, 1), (2, 4)]
 
 
@@ -182,20 +172,25 @@ def test_a_call_without_a_throughput_fails(run: ConfigurationRun, kind: type, me
     assert message in str(problem)
 
 
-def test_instances_that_do_not_fit_into_memory_are_not_started(searched: Searched) -> None:
+def test_instances_that_do_not_fit_into_memory_are_not_started(
+    searched: Searched, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By what those of another configuration occupied; the machine would swap or kill."""
+    monkeypatch.setattr(search, "available_memory", lambda: 3_000_000)
     runner = Simulated({0: 0.1, 1: 0.1})
-    stored = searched([ONE, FOUR], runner, memory=3_000_000)
+    stored = searched([ONE, FOUR], runner)
     assert all(index == 0 for _, index in runner.order)
     (excluded,) = results.of(stored.result).excluded
     assert (excluded.kind, excluded.available) == (ExclusionKind.TOO_LARGE, 3_000_000)
     assert (excluded.needed or 0) > 3_000_000
 
 
-def test_a_setting_that_cannot_be_resolved_ends_the_call(searched: Searched) -> None:
+def test_a_setting_that_cannot_be_resolved_ends_the_call(searched: Searched, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its own error, before anything runs."""
+    failed = Preparation(error="no weights", error_kind="WorkerError")
+    monkeypatch.setattr(search, "prepare", lambda request, on_event: (failed,))
     with pytest.raises(WorkerError, match="no weights"):
-        searched([ONE], Simulated({}), prepared=Preparation(error="no weights", error_kind="WorkerError"))
+        searched([ONE], Simulated({}))
 
 
 def test_the_stored_report_is_of_the_whole_machine() -> None:

@@ -47,8 +47,6 @@ def test_siblings_are_left_idle_unless_they_are_asked_for() -> None:
     machine = topology(4, smt=2)
     assert [place.cpus for place in plan(machine, 2, 2)] == [(0, 1), (2, 3)]
     assert [place.cpus for place in plan(machine, 2, 2, Smt.ON)] == [(0, 1, 4, 5), (2, 3, 6, 7)]
-    with pytest.raises(UsageError, match="--smt on: these cores have no second hardware thread"):
-        plan(topology(4), 2, 2, Smt.ON)
 
 
 def test_instances_with_unequal_threads_are_refused(tmp_path: Path) -> None:
@@ -62,26 +60,20 @@ def test_instances_with_unequal_threads_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_quota_limits_the_instances() -> None:
-    """With more threads than it allows, some are stopped while others wait for them."""
-    machine = topology(8, quota=4.5)
-    assert len(plan(machine, 2, 2)) == 2
-    with pytest.raises(UsageError, match="the control group's quota allows 4.5 CPUs"):
-        plan(machine, 3, 2)
-    assert most_cores(machine, 2) == 2
+    """With more threads than it allows, some are stopped while others wait; with --smt on, a core takes two CPUs."""
+    machine, tiny, twofold = topology(8, quota=4.5), topology(8, quota=0.5), topology(8, smt=2, quota=4)
+    assert (len(plan(machine, 2, 2)), most_cores(machine, 2)) == (2, 2)
     assert (4, 1) in splits(machine)
-    less_than_one = topology(8, quota=0.5)
-    assert splits(less_than_one) == ((1, 1),)
-    with pytest.raises(UsageError, match=r"the control group's quota allows 0\.5 CPUs"):
-        plan(less_than_one, 1, 1)
-
-
-def test_a_quota_is_used_up_by_threads() -> None:
-    """With --smt on, a core takes two CPUs of it."""
-    machine = topology(8, smt=2, quota=4)
-    assert len(plan(machine, 4, 1)) == len(plan(machine, 2, 1, Smt.ON)) * 2
-    with pytest.raises(UsageError, match="4 × 1 core, 8 threads: the control group's quota allows 4 CPUs"):
-        plan(machine, 4, 1, Smt.ON)
-    assert splits(quota_in_cores(machine, Smt.ON)) == ((1, 2), (2, 1))
+    assert splits(tiny) == ((1, 1),)
+    assert len(plan(twofold, 4, 1)) == len(plan(twofold, 2, 1, Smt.ON)) * 2
+    assert splits(quota_in_cores(twofold, Smt.ON)) == ((1, 2), (2, 1))
+    for limited, instances, cores, smt, allowed in (
+        (machine, 3, 2, Smt.OFF, "quota allows 4.5 CPUs"),
+        (tiny, 1, 1, Smt.OFF, "quota allows 0.5 CPUs"),
+        (twofold, 4, 1, Smt.ON, "4 × 1 core, 8 threads: the control group's quota allows 4 CPUs"),
+    ):
+        with pytest.raises(UsageError, match=allowed):
+            plan(limited, instances, cores, smt)
 
 
 def test_a_search_is_no_longer_on_machines_of_odd_sizes() -> None:
@@ -139,14 +131,7 @@ def test_without_a_free_core_it_shares() -> None:
 
 @pytest.mark.parametrize(
     ("quota", "instances", "cores", "polls"),
-    [
-        (4.0, 1, 3, True),
-        (6.5, 2, 2, True),
-        (1.0, 1, 1, False),
-        (None, 1, 16, True),
-        (None, 2, 15, True),
-        (400.0, 1, 16, True),
-    ],
+    [(4.0, 1, 3, True), (6.5, 2, 2, True), (1.0, 1, 1, False), (None, 2, 15, True), (400.0, 1, 16, True)],
 )
 def test_the_generator_counts_against_a_quota(quota: float | None, instances: int, cores: int, polls: bool) -> None:
     """One CPU of it is left to the generator, which polls; if that is not possible, it sleeps."""
@@ -155,30 +140,18 @@ def test_the_generator_counts_against_a_quota(quota: float | None, instances: in
     place = generator_place(machine, plan(machine, instances, cores), ALL)
     assert place.is_own
     assert place.polls is polls
-
-
-def test_instances_that_use_up_the_quota_leave_no_time_to_poll() -> None:
-    """As asked for by --cores-per-instance."""
-    machine = topology(16, quota=4.0)
+    machine = topology(16, quota=4.0)  # used up as asked for by --cores-per-instance
     assert not generator_place(machine, plan(machine, 2, 2), ALL).polls
     assert generator_place(machine, plan(machine, 3, 1), ALL).polls
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is only one CPU")
-def test_a_pinned_process_may_run_elsewhere_afterwards() -> None:
-    """Only within the block it is on its core."""
-    before = os.sched_getaffinity(0)
-    cpu = max(before)
-    with settled(generator_place(Topology((Core((cpu,), (cpu,), 0, 0),)), [], frozenset(before))):
-        assert os.sched_getaffinity(0) == {cpu}
-    assert os.sched_getaffinity(0) == before
-
-
 @pytest.mark.parametrize("is_own", [True, False])
-def test_the_generator_goes_first_if_it_may(is_own: bool) -> None:
-    """Only within the block."""
-    before = os.getpriority(os.PRIO_PROCESS, 0)
-    with settled(GeneratorPlace((min(os.sched_getaffinity(0)),), is_own)) as found:
-        assert found.nice == os.getpriority(os.PRIO_PROCESS, 0) <= before
+def test_the_generator_has_its_core_and_goes_first_if_it_may(is_own: bool) -> None:
+    """Only within the block; afterwards this process may run elsewhere."""
+    cpus, nice = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
+    with settled(GeneratorPlace((max(cpus),), is_own)) as found:
+        assert os.sched_getaffinity(0) == ({max(cpus)} if is_own else cpus)
+        assert found.nice == os.getpriority(os.PRIO_PROCESS, 0) <= nice
+    assert os.sched_getaffinity(0) == cpus
     if os.geteuid() == 0:
-        assert os.getpriority(os.PRIO_PROCESS, 0) == before
+        assert os.getpriority(os.PRIO_PROCESS, 0) == nice

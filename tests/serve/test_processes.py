@@ -9,15 +9,17 @@ import re
 import resource
 import select
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 
 import pytest
 
 from modelzoo.cli import serving
 from modelzoo.errors import UsageError, WorkerError
-from modelzoo.measure.process import Remote
 from modelzoo.records.serving import BatchDone
 from modelzoo.serve.servers import ProcessServer
+
+Serve = Callable[..., ProcessServer]
 
 
 class Pipe:
@@ -60,31 +62,23 @@ class Pipe:
         os.close(self._writer)
 
 
-@pytest.fixture
-def pipes() -> Iterator[list[Pipe]]:
-    """Two of them."""
-    found = [Pipe(), Pipe()]
-    yield found
-    for each in found:
-        each.close()
+@pytest.fixture(params=[False, True], ids=["waits", "polls"])
+def serve(request: pytest.FixtureRequest) -> Iterator[Serve]:
+    """Instances serve: they are waited for, or polled."""
+    with select.epoll() as watch, ExitStack() as stack:
+
+        def start(*pipes: Pipe) -> ProcessServer:
+            for each in pipes:
+                stack.callback(each.close)
+            return ProcessServer(pipes, 4, watch, polls=request.param)  # type: ignore[arg-type]
+
+        yield start
 
 
-@pytest.fixture
-def watch() -> Iterator[select.epoll]:
-    """What the server waits with."""
-    with select.epoll() as found:
-        yield found
-
-
-def server(pipes: Sequence[Pipe], watch: select.epoll, *, polls: bool = False) -> ProcessServer:
-    """They serve."""
-    instances: Sequence[Remote] = pipes  # type: ignore[assignment]
-    return ProcessServer(instances, 4, watch, polls=polls)
-
-
-def test_batches_are_sent_and_replies_are_read(pipes: list[Pipe], watch: select.epoll) -> None:
+def test_batches_are_sent_and_replies_are_read(serve: Serve) -> None:
     """From whichever instance has answered."""
-    found = server(pipes, watch)
+    pipes = Pipe(), Pipe()
+    found = serve(*pipes)
     assert (found.instances, found.fixed_size) == (2, 4)
     found.start(1, 3)
     assert pipes[1].sent == [("batch", 3)]
@@ -92,49 +86,45 @@ def test_batches_are_sent_and_replies_are_read(pipes: list[Pipe], watch: select.
     assert [tuple(reply) for reply in found.wait(math.inf)] == [(1, 1.0, 3.0, None)]
 
 
-@pytest.mark.parametrize("polls", [False, True])
-def test_a_wait_ends_at_its_deadline_and_not_before(pipes: list[Pipe], watch: select.epoll, polls: bool) -> None:
+def test_a_wait_ends_at_its_deadline_and_not_before(serve: Serve) -> None:
     """Without replies."""
-    found = server(pipes, watch, polls=polls)
+    found = serve(Pipe())
     until = found.now() + 0.01
     assert found.wait(until) == ()
     assert time.monotonic() >= until
 
 
-def test_a_dead_instance_is_reported_once(pipes: list[Pipe], watch: select.epoll) -> None:
+def test_a_dead_instance_is_reported_once(serve: Serve) -> None:
     """Its end of the pipe stays readable, but nobody looks any more."""
-    found = server(pipes, watch)
-    pipes[0].is_dead = True
-    pipes[0].answer()
+    dead = Pipe()
+    found = serve(dead, Pipe())
+    dead.is_dead = True
+    dead.answer()
     (reply,) = found.wait(math.inf)
     assert (reply.instance, reply.error) == (0, "the worker process was ended by SIGKILL")
-    pipes[0].answer()
+    dead.answer()
     assert found.wait(found.now() + 0.01) == ()
 
 
-@pytest.mark.parametrize("polls", [False, True])
-def test_an_instance_that_does_not_answer_ends_a_wait_for_ever(
-    pipes: list[Pipe], watch: select.epoll, polls: bool
-) -> None:
+def test_an_instance_that_does_not_answer_ends_a_wait_for_ever(serve: Serve) -> None:
     """It is looked after when that is due, which ends it, and reported as one that died."""
-    pipes[1].due = time.monotonic() + 0.02
-    (reply,) = server(pipes, watch, polls=polls).wait(math.inf)
+    silent = Pipe()
+    silent.due = time.monotonic() + 0.02
+    (reply,) = serve(Pipe(), silent).wait(math.inf)
     assert (reply.instance, reply.error is not None) == (1, True)
 
 
-@pytest.mark.parametrize("polls", [False, True])
-def test_there_may_be_more_instances_than_select_can_watch(watch: select.epoll, polls: bool) -> None:
+def test_there_may_be_more_instances_than_select_can_watch(serve: Serve) -> None:
     """With three open files each, the descriptors of 342 instances are beyond 1,023."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     serving.allow_open_files(700)
-    far = Pipe(lowest=2000)
     try:
-        found = server([far], watch, polls=polls)
+        far = Pipe(lowest=2000)
+        found = serve(far)
         far.answer()
         assert [reply.instance for reply in found.wait(math.inf)] == [0]
         assert found.wait(found.now() + 0.001) == ()
     finally:
-        far.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
@@ -148,9 +138,6 @@ def test_more_open_files_than_are_allowed_are_refused_before_anything_is_started
     serving.allow_open_files(52)
     serving.allow_open_files(100)
     assert raised == [(400, 1024)]
-    message = (
-        "400 instances take 1300 open files, and this process may have 1024: raise the hard limit (ulimit -Hn), or "
-        "give fewer --instances"
-    )
-    with pytest.raises(UsageError, match=re.escape(message)):
+    message = "400 instances take 1300 open files, and this process may have 1024: raise the hard limit (ulimit -Hn), "
+    with pytest.raises(UsageError, match=re.escape(message) + "or give fewer --instances"):
         serving.allow_open_files(400)

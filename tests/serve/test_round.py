@@ -1,4 +1,4 @@
-"""One configuration in real processes: the barrier, the window, instances that die."""
+"""Instances in real processes: the barrier, the window, instances that die, and instances under load."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import os
 from pathlib import Path
 
 import pytest
+from load_results import load
 from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
 
+from modelzoo.frozen import replace
 from modelzoo.machine.cpu import read_topology
-from modelzoo.measure.jobs import Event, Request, prepare
-from modelzoo.records.throughput import Configuration, Smt
+from modelzoo.measure.jobs import Event, Request, prepare_job
+from modelzoo.measure.preparation import prepare
+from modelzoo.plan import Plan
+from modelzoo.records.load import LoadSession
+from modelzoo.records.throughput import Configuration, InstancePlace, Smt
 from modelzoo.serve import round as rounds
-from modelzoo.serve.places import plan
+from modelzoo.serve.places import generator_place, plan
 from modelzoo.serve.round import Task, run_configuration, worker_problem
+from modelzoo.serve.runs import measure
+from modelzoo.serve.search import Deployment, fixed_size, open_session
+from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
 pytestmark = pytest.mark.usefixtures("numpy_engine")
@@ -32,7 +40,8 @@ def task(work: Workload, instances: int = 1, seconds: float = 0.2) -> tuple[Task
     request = Request(work, (numpy_setting(work),), SHORT, audit=False)
     places = plan(read_topology(), instances, 1)
     own = Configuration(0, instances, 1, work.batch, Smt.OFF, places)
-    return Task(request, prepare(request, seen.append), own, 0, 0, seconds, extras=True), seen
+    prepared = prepare(prepare_job(work, request.settings), lambda message: None)
+    return Task(request, prepared, own, 0, 0, seconds, extras=True), seen
 
 
 @pytest.mark.skipif(CPUS < 2, reason="one CPU only")
@@ -41,19 +50,15 @@ def test_all_instances_run_at_the_same_time_on_their_own_cpus(tmp_path: Path) ->
     wanted, _ = task(numpy_classifier(tmp_path), 2)
     run, context = run_configuration(wanted, lambda event: None)
     assert [each.error for each in run.instances] == [None, None]
-    assert run.window is not None
-    assert run.seconds is not None
+    assert run.window is not None and run.seconds is not None
     assert run.window <= run.seconds
     for each in run.instances:
-        assert each.placement is not None
+        assert each.placement is not None and each.start is not None and each.peak_memory
         assert each.placement.cpus == each.place.cpus
         assert 0 < each.counted < each.batches
         assert len(each.latencies) == each.counted
-        assert each.peak_memory
-    assert all(each.start is not None for each in run.instances)
     assert context is not None
-    assert context.timing is None
-    assert context.workload == "linear"
+    assert (context.workload, context.timing) == ("linear", None)
 
 
 def test_an_instance_that_cannot_load_its_model_ends_the_round(tmp_path: Path) -> None:
@@ -61,10 +66,9 @@ def test_an_instance_that_cannot_load_its_model_ends_the_round(tmp_path: Path) -
     work = odd_numpy(tmp_path / "odd", build="raise ArithmeticError('seven is not eight')")
     wanted, _ = task(work)
     run = run_configuration(wanted, lambda event: None)[0]
-    assert run.window is None
     (each,) = run.instances
-    assert each.error is not None
-    assert each.error.endswith("line 7: ArithmeticError: seven is not eight; correct it there")
+    assert run.window is None
+    assert (each.error or "").endswith("line 7: ArithmeticError: seven is not eight; correct it there")
     assert worker_problem(run) == each.error, "the workload's own code fails in every round"
 
 
@@ -74,7 +78,33 @@ def test_an_instance_that_dies_on_the_way_is_named(tmp_path: Path) -> None:
     wanted, seen = task(odd_numpy(tmp_path / "odd", build=build))
     run = run_configuration(wanted, seen.append)[0]
     assert run.window is None
-    assert run.instances[0].error is not None
-    assert run.instances[0].error.startswith("the worker process was ended by SIGKILL")
+    assert (run.instances[0].error or "").startswith("the worker process was ended by SIGKILL")
     assert worker_problem(run) is None, "it may not happen again"
     assert any("settling" in event.message.phase for event in seen)
+
+
+def test_only_eager_torch_runs_any_size() -> None:
+    """What was compiled, traced or exported has fixed shapes."""
+    assert fixed_size(Setting(), 4) is None
+    assert fixed_size(Setting(mode="compile"), 4) == 4
+    assert fixed_size(Setting(engine="onnxruntime"), 4) == 4
+
+
+def test_an_instance_answers_a_load_and_reports_at_its_end(tmp_path: Path, numpy_engine: None) -> None:
+    """Batches of every size up to the maximum; where it ran is in its report."""
+    work = numpy_classifier(tmp_path)
+    request = Request(work, (numpy_setting(work),), Plan(warmup=2), audit=False)
+    (prepared,) = prepare(prepare_job(work, request.settings), lambda message: None)
+    cpus = frozenset(os.sched_getaffinity(0))
+    places = (InstancePlace((min(cpus),), 0),)
+    place = generator_place(read_topology(), places, cpus)
+    requested = replace(load(batch=2, queries=40, bound=None, rate=200.0), fixed_size=None)
+    ended: list[LoadSession] = []
+    site = Deployment(request, prepared, places, place, lambda event: None)
+    with open_session(site, requested, 0, ended.append, extras=False) as opened:
+        assert opened.session.calibration.size == 2
+        run = measure(opened.server, requested.plan, 200.0, 0, 0, opened.session.calibration)
+    assert len(run.latencies) == 40
+    assert sum(each.size * each.count for each in run.batches) == 40
+    (session,) = ended
+    assert session.reports[0].placement.cpus == (min(cpus),)

@@ -45,10 +45,7 @@ def test_a_run_is_long_enough_for_its_bound() -> None:
     for other in (plan(is_search=True), plan(bound=None)):
         assert SERVER_SECONDS <= arrivals(other, 500.0, 0, 100.0)[-1] < SERVER_SECONDS + 1
     assert arrivals(plan(), 2.0, 1, 100.0) != slow
-
-
-def test_given_minima_replace_the_usual_ones() -> None:
-    """Either, or both."""
+    # Given minima replace the usual ones: either, or both.
     assert len(arrivals(plan(queries=7), 50.0, 0, 100.0)) == 7
     assert 1.0 <= arrivals(plan(duration=1.0), 50.0, 0, 100.0)[-1] < 1.5
     assert len(arrivals(plan(queries=300, duration=1.0), 50.0, 0, 100.0)) == 300

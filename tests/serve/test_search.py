@@ -40,10 +40,15 @@ def test_the_highest_rate_is_found(truth: float) -> None:
 
 
 def test_a_bound_that_no_rate_meets_ends_the_search() -> None:
-    """Far below the first guess."""
-    found, tried = searched(0.0)
-    assert found.low is None
+    """Far below the first guess; the runs end after a few requests each, and there is no answer."""
+    bracket, tried = searched(0.0)
+    assert bracket.low is None
     assert min(tried) >= LOWEST * 10.0
+    found = measured(load(is_search=True, rate=None), seconds=0.2)
+    assert answer(found) is None
+    assert all(len(run.latencies) < 20 for run in found.runs)
+    assert len(found.runs) <= 5, "requests that do not wait are too slow already"
+    assert [one.rate for one in searches(found)] == [None]
 
 
 def test_a_search_finds_the_highest_rate_in_every_repeat() -> None:
@@ -62,24 +67,11 @@ def test_a_search_finds_the_highest_rate_in_every_repeat() -> None:
     assert 40.0 < best.sustained < 100.0
 
 
-def test_a_bound_that_cannot_be_met_has_no_answer() -> None:
-    """The runs end after a few requests each."""
-    found = measured(load(is_search=True, rate=None), seconds=0.2)
-    assert answer(found) is None
-    assert all(len(run.latencies) < 20 for run in found.runs)
-    assert len(found.runs) <= 5, "requests that do not wait are too slow already"
-    assert [one.rate for one in searches(found)] == [None]
-
-
 def test_without_a_search_every_repeat_is_one_run() -> None:
-    """All with schedules of their own."""
+    """All with schedules of their own; and so is a search with too few requests, for which no other rate would help."""
     found = measured(load(repeats=3, queries=300))
     assert [run.repeat for run in found.runs] == [0, 1, 2]
     assert len({run.latencies for run in found.runs}) == 3
-
-
-def test_too_few_requests_end_a_search() -> None:
-    """No other rate would help."""
     found = measured(load(is_search=True, rate=None, queries=100))
     assert [[reason.flaw for reason in run.reasons] for run in found.runs] == [[Flaw.TOO_FEW]]
 

@@ -42,13 +42,6 @@ def test_the_criterion_is_the_binomial_distribution() -> None:
         assert shows(queries, over, fraction) == (sum(terms) < 0.01)
 
 
-def test_a_long_run_allows_almost_the_nominal_share() -> None:
-    """270,336 queries, which MLPerf 0.5 asked for, show p99 with up to 0.95 % over the bound."""
-    found = most_over(270_336, 0.99)
-    assert found is not None
-    assert 0.0095 < found / 270_336 < 0.01
-
-
 def test_the_upper_estimate_covers_the_percentile() -> None:
     """In 99 % of the runs with independent latencies; here more than 96 % of 300."""
     draw = random.Random(5)
@@ -83,8 +76,7 @@ def test_requests_that_follow_each_other_count_less() -> None:
     draw = random.Random(7)
     alone = dependence([draw.random() for _ in range(5000)], 0.99)
     busy = dependence(queue(5000, 0.8, draw), 0.99)
-    assert alone is not None
-    assert busy is not None
+    assert alone is not None and busy is not None
     assert 1.0 <= alone < 4.0
     assert busy > 15.0
     assert dependence([1.0] * 5000, 0.99) == pytest.approx(SAFETY)

@@ -23,9 +23,6 @@ def covers(found: Interval, truth: float = 1.0) -> bool:
     return found.low <= truth <= found.high
 
 
-# Levels of several processes
-
-
 @pytest.mark.parametrize("count", [3, 5, 8])
 def test_level_intervals_cover_the_truth_as_often_as_they_claim(count: int) -> None:
     """Log-normal medians: 94 to 96 % of 95 % intervals cover the geometric mean."""
@@ -55,15 +52,6 @@ def stopped(generator: np.random.Generator, margin: float, *, by_precision: bool
     return found
 
 
-def test_an_interval_that_decides_when_to_stop_is_wider() -> None:
-    """By 1 + 0.75 / processes, for a narrow one is stopped at too early; the slow test below simulates both."""
-    medians = np.exp(np.random.default_rng(17).normal(0, 0.1, 12)).tolist()
-    plain, deciding = (stats.level_interval(medians, by_precision=each) for each in (False, True))
-    assert math.log(deciding.high / deciding.value) == pytest.approx(
-        (1 + 0.75 / 12) * math.log(plain.high / plain.value)
-    )
-
-
 @pytest.mark.slow
 def test_intervals_that_decide_when_to_stop_would_not_cover_if_they_were_not_widened() -> None:
     """Over margins that stop at 8 to 50 processes: 93 % without the factor, 94.0 to 96.5 % with it."""
@@ -90,19 +78,19 @@ def test_one_process_has_its_own_interval() -> None:
     assert stats.level_interval([1.0]) == Interval(1.0, 0.0, math.inf)
 
 
-# One odd process
-
-
-def test_an_odd_process_is_found() -> None:
-    """One process in six took half as long again."""
-    assert stats.odd_process([1.0, 1.01, 0.99, 1.5, 1.02, 0.98]) == 3
-    assert stats.odd_process([1.0, 1.01, 0.99, 0.6, 1.02, 0.98]) == 3
-
-
-@pytest.mark.parametrize("medians", [[1.0, 1.01, 1.5, 1.0], [1.0] * 8, [1.0, 1.3, 0.8, 1.1, 0.9, 1.2]])
-def test_processes_that_merely_differ_are_not_odd(medians: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("medians", "odd"),
+    [
+        ([1.0, 1.01, 0.99, 1.5, 1.02, 0.98], 3),
+        ([1.0, 1.01, 0.99, 0.6, 1.02, 0.98], 3),
+        ([1.0, 1.01, 1.5, 1.0], None),
+        ([1.0] * 8, None),
+        ([1.0, 1.3, 0.8, 1.1, 0.9, 1.2], None),
+    ],
+)
+def test_an_odd_process_is_found(medians: list[float], odd: int | None) -> None:
     """Four are too few to tell, equal ones do not differ, and a wide spread has no odd one."""
-    assert stats.odd_process(medians) is None
+    assert stats.odd_process(medians) == odd
 
 
 @pytest.mark.parametrize("count", [5, 8, 16])
@@ -114,35 +102,22 @@ def test_like_processes_are_seldom_called_odd(count: int) -> None:
     assert abs(found - 0.01) <= binomial_error(0.01, trials)
 
 
-# One process
-
-
-@pytest.mark.parametrize(("rho", "count", "least"), [(0.4, 200, 0.9), (0.7, 200, 0.9), (0.9, 200, 0.87)])
-def test_process_interval_covers_correlated_samples(rho: float, count: int, least: float) -> None:
-    """The interval of one process covers the true median nearly as often as it claims, correlated or not."""
+@pytest.mark.parametrize(
+    ("rho", "count", "least", "most"),
+    [(0.4, 200, 0.9, 1), (0.7, 200, 0.9, 1), (0.9, 200, 0.87, 1), (0.0, 1000, 0.92, 0.99), (0.9, 1000, 0.92, 0.99)],
+)
+def test_process_interval_covers_correlated_samples(rho: float, count: int, least: float, most: float) -> None:
+    """The true median nearly as often as it claims, correlated or not; with 1,000 samples in about 95 %."""
     generator = np.random.default_rng(7)
-    found = [stats.process_interval(autoregressive(generator, count, rho)) for _ in range(1000)]
-    assert sum(map(covers, found)) / len(found) >= least
-
-
-@pytest.mark.parametrize("rho", [0.0, 0.9])
-def test_intervals_of_long_processes_are_neither_too_narrow_nor_too_wide(rho: float) -> None:
-    """With 1,000 samples the coverage is close to 95 %."""
-    generator = np.random.default_rng(11)
-    found = [stats.process_interval(autoregressive(generator, 1000, rho)) for _ in range(400)]
-    assert 0.92 <= sum(map(covers, found)) / len(found) <= 0.99
+    found = [stats.process_interval(autoregressive(generator, count, rho)) for _ in range(600)]
+    assert least <= sum(map(covers, found)) / len(found) <= most
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_few_samples_have_no_bounded_interval(count: int) -> None:
-    """With fewer than four samples no stopping rule may treat the median as known."""
+    """With fewer than four samples no stopping rule may treat the median as known; equal ones determine it."""
     found = stats.process_interval([1.0, 1.1, 1.2][:count])
-    assert (found.low, found.high) == (0.0, math.inf)
-    assert found.half_width == math.inf
-
-
-def test_constant_samples_have_an_interval_of_no_width() -> None:
-    """Equal samples determine their median, up to rounding."""
+    assert (found.low, found.high, found.half_width) == (0.0, math.inf, math.inf)
     assert stats.process_interval([0.1] * 50) == Interval(0.1, 0.1, 0.1)
 
 

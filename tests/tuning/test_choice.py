@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from exported_results import OTHER, SAME
 from fake_runs import WEIGHTS, evidence, make
 
 from modelzoo.errors import WorkerError
@@ -14,7 +15,7 @@ from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import KernelCalls, KernelDigest, OperatorClass, OperatorUse, ProofSource, ProofVerdict
 from modelzoo.records.race import ExclusionKind
 from modelzoo.records.run import RunReport, ValidityEntry
-from modelzoo.records.workload import OutputAgreement, OutputError, WeightsKind
+from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import Setting
 from modelzoo.stats.race import Choice
 from modelzoo.tuning import choice
@@ -84,16 +85,11 @@ def report(**changes: Any) -> RunReport:
     return found
 
 
-def outputs(mean_error: float, max_error: float) -> OutputAgreement:
-    """How far the only output, whose mean is 1, is from torch's."""
-    return OutputAgreement((OutputError("0", 1, mean_error, 1.0, max_error),), True)
-
-
 @pytest.mark.parametrize(
     ("precision", "changes", "kind"),
     [
-        ("fp32", {"agreement": outputs(1e-7, 1e-7)}, None),
-        ("fp32", {"agreement": outputs(1e-2, 1.0)}, ExclusionKind.WRONG_OUTPUTS),
+        ("fp32", {"agreement": SAME}, None),
+        ("fp32", {"agreement": OTHER}, ExclusionKind.WRONG_OUTPUTS),
         ("fp32", {"evidence": evidence(ProofVerdict.NOT_FP32)}, ExclusionKind.UNPROVEN),
         ("fp32", {"evidence": None}, ExclusionKind.UNPROVEN),
         ("fp32", {"evidence": evidence(ProofVerdict.WRONG_RESULTS)}, ExclusionKind.WRONG_OUTPUTS),
@@ -109,11 +105,7 @@ def test_what_is_not_proven_or_not_right_is_out(
     assert choice.unfit([process], BASE) == kind
 
 
-def kernels(count: int) -> KernelDigest:
-    """A pass that calls a kernel so many times."""
-    return KernelDigest("0", (KernelCalls("jit", "fp32", count),))
-
-
+FEW, MANY = (KernelDigest("0", (KernelCalls("jit", "fp32", count),)) for count in (53, 2000))
 CONV = OperatorUse("conv", OperatorClass.CONV, (), "jit", "fp32", ProofSource.BOTH, 1, 1.0, 1.0)
 
 
@@ -124,8 +116,8 @@ CONV = OperatorUse("conv", OperatorClass.CONV, (), "jit", "fp32", ProofSource.BO
         ("channels_last", {"evidence": replace(FP32, operators=(CONV,))}, None),
         ("channels_last", {"evidence": None}, None),
         ("linear", {}, ExclusionKind.NO_LINEAR),
-        ("primitive_cache", {"kernels": kernels(53)}, ExclusionKind.FEW_PRIMITIVES),
-        ("primitive_cache", {"kernels": kernels(2000)}, None),
+        ("primitive_cache", {"kernels": FEW}, ExclusionKind.FEW_PRIMITIVES),
+        ("primitive_cache", {"kernels": MANY}, None),
     ],
 )
 def test_what_cannot_have_an_effect_is_out(field: str, changes: dict[str, Any], kind: ExclusionKind | None) -> None:
@@ -144,16 +136,12 @@ def test_a_default_that_is_not_fp32_compares_with_nothing() -> None:
         choice.check_default(report(evidence=evidence(ProofVerdict.WRONG_RESULTS)))
 
 
-def test_predictions_need_trained_weights_and_a_judge() -> None:
-    """Otherwise bf16 cannot be judged."""
+def test_what_cannot_be_judged_is_out_unless_it_is_allowed() -> None:
+    """Predictions need trained weights and a judge; a failed judgement is no judgement."""
     trained = report(weights=replace(WEIGHTS, kind=WeightsKind.PRETRAINED))
     assert choice.unjudgeable(trained, has_judge=True) is None
     assert choice.unjudgeable(trained, has_judge=False) is ExclusionKind.NO_JUDGE
     assert choice.unjudgeable(report(), has_judge=True) is ExclusionKind.RANDOM_WEIGHTS
-
-
-def test_what_cannot_be_judged_is_out_unless_it_is_allowed() -> None:
-    """A failed judgement is no judgement."""
     entry = ValidityEntry("toy", 1, Setting("bf16"), exit_code=2, error="no data")
     assert choice.not_valid(entry, allow_unjudged=False) is ExclusionKind.NOT_JUDGED
     assert choice.not_valid(entry, allow_unjudged=True) is None

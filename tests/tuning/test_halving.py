@@ -1,7 +1,9 @@
-"""What processes cost, and how time is divided among the stages of a search."""
+"""The stages of a search, what processes cost, and how time is divided among them."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
+from modelzoo.stats import race
 from modelzoo.tuning import halving
 from modelzoo.tuning.halving import COMPILED, costs
 
@@ -22,19 +25,14 @@ def test_a_budget_that_cannot_suffice_is_refused() -> None:
     halving.check(98.0, 40)
 
 
-def test_stages_share_the_time_of_the_search() -> None:
-    """Fewer candidates are measured more often; a stage has one round at least, and a limit."""
+def test_stages_share_the_time_of_the_search_and_the_confirmation_has_what_is_left() -> None:
+    """Fewer candidates are measured more often, within limits; fewer than two rounds of a confirmation say nothing."""
     assert halving.stage_rounds([10.0] * 10, stages=3, left=700.0) == 2
     assert halving.stage_rounds([10.0] * 5, stages=3, left=700.0) == 4
     assert halving.stage_rounds([10.0] * 40, stages=3, left=700.0) == 1
     assert halving.stage_rounds([0.1], stages=1, left=700.0) == halving.MOST_ROUNDS
-
-
-def test_the_confirmation_has_what_is_left() -> None:
-    """Within limits; fewer than two rounds say nothing, so there are none."""
-    assert halving.confirmation_rounds([10.0, 10.0], 100.0) == 5
-    assert halving.confirmation_rounds([10.0, 10.0], 1000.0) == halving.CONFIRMATION_ROUNDS[1]
-    assert halving.confirmation_rounds([10.0, 10.0], 30.0) == 0
+    found = [halving.confirmation_rounds([10.0, 10.0], left) for left in (100.0, 1000.0, 30.0)]
+    assert found == [5, halving.CONFIRMATION_ROUNDS[1], 0]
 
 
 EAGER, COMPILE = Setting(), Setting(mode="compile")
@@ -47,19 +45,14 @@ def run(group: int, number: int, seconds: int, setting: Setting = EAGER, **chang
 
 
 def test_the_wall_time_of_a_round_is_divided_among_its_processes() -> None:
-    """Everyone bears its own compiling; what is left is shared."""
+    """Everyone bears its own compiling; what is left is shared. The latest process counts: later ones have a cache.
+
+    A setting that has not run costs as much as those of its mode; without any, a multiple of the default's.
+    """
+    assert costs([], [EAGER]) == [0.0]
+    assert costs([run(0, 0, 40), run(0, 1, 10)], [EAGER]) == pytest.approx([10.0])
     runs = [run(0, 0, 10), run(1, 0, 30, COMPILE, compile_seconds=20.0)]
     assert costs(runs, [EAGER, COMPILE]) == pytest.approx([5.0, 25.0])
-
-
-def test_the_latest_process_counts() -> None:
-    """What the first one compiled is in a cache."""
-    runs = [run(0, 0, 40), run(0, 1, 10)]
-    assert costs(runs, [EAGER]) == pytest.approx([10.0])
-
-
-def test_a_setting_that_has_not_run_is_taken_to_cost_as_much_as_similar_ones() -> None:
-    """Those of its mode; without any, a multiple of the default's."""
     settings = [EAGER, EAGER.replace(threads=2), COMPILE, COMPILE.replace(channels_last=True)]
     runs = [run(0, 0, 10)]
     assert costs(runs, settings) == [10.0, 10.0, 10.0 * COMPILED, 10.0 * COMPILED]
@@ -67,6 +60,18 @@ def test_a_setting_that_has_not_run_is_taken_to_cost_as_much_as_similar_ones() -
     assert costs(runs, settings)[3] == pytest.approx(30.0)
 
 
-def test_nothing_is_known_before_anything_has_run() -> None:
-    """Nothing is refused for what it may cost."""
-    assert costs([], [EAGER]) == [0.0]
+@pytest.mark.parametrize("count", range(1, 40))
+def test_every_stage_has_about_half_of_the_candidates(count: int) -> None:
+    """The first has all, the last a few; a small grid has two stages as well."""
+    sizes = race.sizes(count)
+    assert sizes[0] == count
+    assert sizes[-1] <= race.FINALISTS
+    assert len(sizes) > 1
+    assert all(after == math.ceil(before / 2) or before == after for before, after in itertools.pairwise(sizes))
+
+
+def test_candidates_are_ranked_by_their_mean() -> None:
+    """The geometric mean of the ratios; those without times are left out."""
+    logs = {1: {0: 0.1, 1: 0.1}, 2: {0: 0.5}, 3: {}, 4: {0: -0.2}}
+    assert race.ranked(logs) == [2, 1, 4]
+    assert race.speed(logs[1]) == pytest.approx(math.exp(0.1))

@@ -67,20 +67,14 @@ def test_the_winner_is_measured_again(run: Run) -> None:
     """In new processes, and only they decide; the steps in between are measured as well."""
     both = COMPILED.replace(channels_last=True)
     result = run(Machine(speeds(compile=2.0, script=1.2)), begun(BASE, COMPILED, SCRIPT, both))
-    found = tuning.of(result)
-    assert found.is_complete
-    assert found.choice is not None
+    found, speed, part = tuning.of(result), tuning.confirmed(result), tuning.confirmation(result)
+    confirmation = found.stage(StageKind.CONFIRMATION)
+    assert found.is_complete and tuning.is_faster(result)
+    assert found.choice is not None and confirmation is not None and speed is not None and part is not None
     winner = found.choice.winner
     assert result.requested[winner].setting == COMPILED, "channels-last adds nothing, so the simpler one wins"
-    assert tuning.is_faster(result)
-    confirmation = found.stage(StageKind.CONFIRMATION)
-    assert confirmation is not None
     assert confirmation.rounds == halving.CONFIRMATION_ROUNDS[1]
-    speed = tuning.confirmed(result)
-    assert speed is not None and speed.ratio is not None
-    assert speed.ratio.value == pytest.approx(2.0, rel=0.02)
-    part = tuning.confirmation(result)
-    assert part is not None
+    assert speed.ratio is not None and speed.ratio.value == pytest.approx(2.0, rel=0.02)
     assert min(each.round for each in part.runs) == confirmation.first_round
     assert [rung.label for rung in tuning.steps(result)] == [tuning.name(result, each) for each in (0, winner)]
 
@@ -100,18 +94,10 @@ def test_a_step_that_cannot_run_does_not_end_the_confirmation(run: Run) -> None:
     assert [ran.count(group) for group in (winner, step)] == [halving.CONFIRMATION_ROUNDS[1], 1]
 
 
-def test_nothing_is_faster(run: Run) -> None:
-    """An answer, not a failure: candidates that are all alike lead to the default."""
-    result = run(Machine(speeds()), begun(BASE, COMPILED, SCRIPT))
-    assert tuning.of(result).is_complete
-    assert not tuning.is_faster(result)
-
-
 def test_a_slow_model_is_sampled_several_times(run: Run) -> None:
     """However long that takes; what a process samples before is not known."""
     probe, *stages = tuning.of(run(Machine(lambda setting, number: 10.0), begun(BASE, COMPILED))).stages
-    assert probe.seconds == halving.SAMPLING_SECONDS
-    assert {stage.seconds for stage in stages} == {10.0 * halving.SAMPLES}
+    assert [probe.seconds, *{stage.seconds for stage in stages}] == [halving.SAMPLING_SECONDS, 10.0 * halving.SAMPLES]
 
 
 def test_a_lucky_candidate_is_not_confirmed(run: Run) -> None:
