@@ -187,7 +187,7 @@ def test_nan_and_nothing_are_not_valid_and_no_reference(change: Change, check: s
 
 
 def test_the_builtin_set_shows_certain_faults_alone(tmp_path: Path) -> None:
-    """Without data there are 8 crops of one photograph: boxes that all move by a third of their width are a fault."""
+    """Without data there are 8 crops of one photograph: boxes that all move away are a fault."""
     task, reference, *_ = toys.detection(tmp_path, 1)
     request = ValidityRequest(batch=2, pictures=0)
     judged = judge("toy", task, reference, replace(reference, name="again"), request)
@@ -197,7 +197,7 @@ def test_the_builtin_set_shows_certain_faults_alone(tmp_path: Path) -> None:
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
 
 
-@pytest.mark.parametrize(("shift", "code"), [(0.0, 2), (30.0, 1)])
+@pytest.mark.parametrize(("shift", "code"), [(0.0, 2), (5.0, 1)])
 def test_masks_reach_the_mask_ap(shift: float, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A toy with perfect masks has mask AP 1, also on a picture that was reduced; shifted masks are NOT VALID."""
     monkeypatch.setattr(average_precision, "DRAWS", 200)
