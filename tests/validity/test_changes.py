@@ -14,9 +14,6 @@ from modelzoo.validity.rows import Metric
 F1 = MetricChange("f1", 0.92, 0.917, -0.011, 0.005, 0.016, 0.03, 42, 3, 1, None, 0.03)
 
 
-AGREEMENT = Metric("detection_agreement", of="common", per="objects")
-
-
 def changed(
     reference: list[float], tested: list[float], clusters: list[int] | None = None, *, right_or_wrong: bool = False
 ) -> MetricChange | None:
@@ -31,7 +28,7 @@ def changed(
 def agreed(objects: list[float], common: list[float]) -> MetricChange | None:
     """How an agreement changed, from the objects of pictures."""
     rows = [Row(i, "", {"objects": a, "common": b}) for i, (a, b) in enumerate(zip(objects, common))]
-    return AGREEMENT.change(rows)
+    return Metric("detection_agreement", of="common", per="objects").change(rows)
 
 
 def test_42_questions_without_a_change_show_no_loss_under_7_points() -> None:
@@ -69,20 +66,14 @@ def test_right_and_wrong_items_have_mcnemars_p_value() -> None:
     assert found.low < -0.06 < found.high == pytest.approx(-0.013, abs=0.015)
 
 
-def test_an_agreement_cannot_rise() -> None:
-    """The interval ends at 0 if fp32 is its own reference."""
-    found = agreed([1.0] * 50, [1.0] * 50)
-    assert found is not None
-    assert found.high == 0.0
-    assert found.low < -0.05
-
-
-def test_items_of_different_sizes_are_weighed() -> None:
-    """9 of 10 objects in common in one picture and 1 of 1 in the other is 10 of 11."""
+def test_an_agreement_is_of_objects_and_cannot_rise() -> None:
+    """9 of 10 in common in one picture and 1 of 1 in the other is 10 of 11; fp32 is its own reference."""
     found = agreed([10.0, 1.0], [9.0, 1.0])
     assert found is not None
-    assert (found.reference, found.tested) == (1.0, 10 / 11)
-    assert found.items == 2
+    assert (found.reference, found.tested, found.items) == (1.0, 10 / 11, 2)
+    found = agreed([1.0] * 50, [1.0] * 50)
+    assert found is not None
+    assert found.low < -0.05 < found.high == 0.0
 
 
 @pytest.mark.parametrize("objects", [[1.0], [], [0.0, 0.0]])
