@@ -16,6 +16,7 @@ from hypothesis.extra.numpy import arrays
 from validity import toys
 from validity.toys import bind, judge, predictor
 
+from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, JudgedSoFar, PartialResult, TopClasses
@@ -153,6 +154,14 @@ def test_every_batch_has_the_same_shape(tmp_path: Path) -> None:
     tested = Predictor("compiled", call, "fp32", None)
     assert toy_judged(tmp_path, predictor(model), tested, data=None, limit=7, batch=4).exit_code == 0
     assert shapes == {(4, 3, 16, 16)}
+
+
+def test_another_number_of_outputs_than_labels_is_one_line(tmp_path: Path) -> None:
+    """A background class would shift every label by one."""
+    task, *models, request = toys.classification(tmp_path, 7)
+    line = "^the model has 7 outputs, but the workload 6 labels: drop the background's, or name it$"
+    with pytest.raises(UsageError, match=line):
+        judge("toy", replace(task, labels=lambda: [f"c{i}" for i in range(6)]), *models, replace(request, data=None))
 
 
 def planted(

@@ -12,7 +12,7 @@ from validity.toys import bind, judge
 
 from modelzoo.errors import UsageError
 from modelzoo.records import codec
-from modelzoo.records.partial import PartialResult
+from modelzoo.records.partial import PartialResult, Row
 from modelzoo.validity import Predictor, ValidityRequest, judging
 from modelzoo.validity.judging import compare, conclude, merge
 
@@ -51,31 +51,38 @@ def test_only_the_first_shard_compares_the_layers(tmp_path: Path) -> None:
     assert not compare(task, reference, tested, [2, 3]).layers
 
 
-def test_an_item_in_two_shards_is_refused(tmp_path: Path) -> None:
-    """So are results of different tasks, and nothing at all."""
-    declaration, reference, tested, request = toys.classification(tmp_path, 4)
-    task = bind("toy", declaration, reference, tested, request)
-    shard = compare(task, reference, tested, [0, 1])
-    with pytest.raises(ValueError, match="more than one shard"):
-        merge([shard, compare(task, reference, tested, [1, 2])])
-    with pytest.raises(ValueError, match="2 tasks"):
-        merge([shard, PartialResult("answers")])
-    with pytest.raises(ValueError, match="0 tasks"):
-        merge([])
+def test_what_does_not_belong_together_is_not_merged() -> None:
+    """An item in two shards, results of different tasks, and nothing at all."""
+    shard = PartialResult("classification", (Row(0, "", {}), Row(1, "", {})))
+    for results, message in (
+        ((shard, shard), "more than one shard"),
+        ((shard, PartialResult("answers")), "2 tasks"),
+        ((), "0 tasks"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            merge(results)
 
 
 def test_csv_files_come_in_chunks_that_hold_every_item(
-    tmp_path: Path, recorder: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message between processes stays small however large the data set is."""
     monkeypatch.setattr(judging, "CSV_CHUNK", 3)
+    recorder = toys.Recorder()
     judge("toy", *toys.classification(tmp_path, 8), exhibit=recorder)
     assert [len(each.csv.rows) for each in recorder.exhibits] == [15, 15, 10]
     assert len({row[0] for row in recorder.rows("top5.csv")}) == 8
 
 
-def test_a_judge_that_returns_no_task_is_refused() -> None:
-    """An error of the workload's author."""
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (object(), "workload toy: judge must return a task of modelzoo.validity, not object"),
+        (None, "workload toy does not say how its predictions are judged: set judge in workload.py"),
+    ],
+)
+def test_a_judge_that_returns_no_task_is_refused(task: Any, message: str) -> None:
+    """An error of the workload's author, who is told what to add."""
     predictor = Predictor("fp32", lambda x: x)
-    with pytest.raises(UsageError, match="toy: judge must return a task of modelzoo.validity, not object"):
-        judge("toy", object(), predictor, predictor, ValidityRequest())
+    with pytest.raises(UsageError, match=f"^{message}$"):
+        judge("toy", task, predictor, predictor, ValidityRequest())
