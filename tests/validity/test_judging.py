@@ -63,9 +63,7 @@ def test_what_does_not_belong_together_is_not_merged() -> None:
             merge(results)
 
 
-def test_csv_files_come_in_chunks_that_hold_every_item(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_csv_files_come_in_chunks_that_hold_every_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message between processes stays small however large the data set is."""
     monkeypatch.setattr(judging, "CSV_CHUNK", 3)
     recorder = toys.Recorder()

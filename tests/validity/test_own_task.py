@@ -11,17 +11,15 @@ import numpy as np
 import pytest
 import torch
 from places import ROOT
-from safetensors.torch import save_file
 from validity.toys import bind, judge
 
-from modelzoo.cli.app import main
 from modelzoo.errors import InputError, UsageError
 from modelzoo.records.partial import PartialResult
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
-from modelzoo.results import store
 from modelzoo.validity import Predictor, ScoredTask
 from modelzoo.validity.judging import conclude
 from modelzoo.validity.protocol import PreparedItem, TaskContext
+from modelzoo.views.judgement import valid_line
 from modelzoo.workload.discovery import load_workload
 
 EXAMPLE = ROOT / "examples" / "regression"
@@ -74,20 +72,7 @@ def test_it_is_judged_by_its_mean_score(data: Path, change: float, verdict: Vali
     assert (found.verdict, found.task, found.metric, found.items) == (verdict, "regression", "close_enough", ROWS)
     assert {"accuracy", "layer_drift"} <= {check.name for check in found.checks}
     assert [each.metric for each in found.changes] == ["close_enough"]
-
-
-def test_the_command_judges_it(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """bf16 of a network that is good enough is not NOT VALID, and its metric is shown by its name."""
-    weights, result = tmp_path / "model.safetensors", tmp_path / "r.json"
-    save_file(trained().state_dict(), weights)
-    words = ["validate", str(EXAMPLE), "--bf16", "--weights", str(weights), "--data", str(data)]
-    code = main([*words, "--artifacts", str(tmp_path / "files"), "-o", str(result)])
-    said = capfd.readouterr()
-    assert code in (0, 2), said.err
-    assert "close_enough" in said.err
-    (entry,) = store.read(result).validity
-    assert entry.report is not None and entry.report.validity.verdict is not ValidityVerdict.CANNOT_JUDGE
-    assert len((tmp_path / "files/regression/regression_scores.csv").read_text().splitlines()) == ROWS + 1
+    assert valid_line(found).startswith("[VALID] regression close_enough 0.9")
 
 
 def test_predictions_that_are_not_finite_are_not_scored(data: Path) -> None:
@@ -165,15 +150,6 @@ def test_every_row_needs_a_prediction(data: Path) -> None:
     tested = Predictor("tested", lambda rows: torch.zeros(1, 1))
     with pytest.raises(UsageError, match="task regression makes 1 predictions of 16 rows; make one of each"):
         judged(predictor("fp32"), tested, data)
-
-
-@pytest.mark.parametrize("content", ["a,b\n1,2\n", "a,b\n1,x\n", "a,b\n" + "1" * 200_000])
-def test_rows_that_cannot_be_read_are_refused(tmp_path: Path, content: str) -> None:
-    """Too few numbers, no numbers, and a field that the csv module refuses."""
-    path = tmp_path / "rows.csv"
-    path.write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match="rows.csv (must have rows of 9 numbers|cannot be read: )"):
-        bind("regression", load_workload(EXAMPLE).judge({}), predictor("fp32"), predictor("tested"), request(path))
 
 
 @pytest.mark.parametrize("right", [True, False])
