@@ -57,20 +57,17 @@ def read(data: Path, masks: bool = True, **request: Any) -> Read:
     return coco.read(ValidityRequest(data=str(data), **request), CATEGORIES, masks)
 
 
-@pytest.mark.parametrize("inside", ["val2017", "images/val2017", "images", "."])
-def test_the_picture_folder_is_found_where_people_keep_it(tmp_path: Path, inside: str) -> None:
-    """Beside the file, by the split's name or under images; the directory itself may be given."""
-    stored(tmp_path, dataset(), inside=inside)
+@pytest.mark.parametrize(
+    ("inside", "beside"), [("val2017", ""), ("images/val2017", ""), ("images", ""), (".", ""), ("val2017", "annotations")]
+)
+def test_the_picture_folder_is_found_where_people_keep_it(tmp_path: Path, inside: str, beside: str) -> None:
+    """Beside the file, by the split's name or under images, or as COCO's own; the directory itself may be given."""
+    file = stored(tmp_path, dataset(), inside=inside)
+    (tmp_path / beside).mkdir(exist_ok=True)
+    file.rename(tmp_path / beside / file.name)
     items, annotations, notes = read(tmp_path)
     assert [item.read().size for item in items] == [(WIDTH, HEIGHT)] * 3
     assert (annotations.category_of, annotations.masks, notes) == ({1: 1, 2: 3}, True, [])
-
-
-def test_annotations_in_their_own_directory(tmp_path: Path) -> None:
-    """COCO's own layout: annotations/instances_val2017.json and val2017/."""
-    (tmp_path / "annotations").mkdir()
-    stored(tmp_path, dataset()).rename(tmp_path / "annotations" / "instances_val2017.json")
-    assert len(read(tmp_path)[0]) == 3
 
 
 def test_a_directory_of_pictures_has_no_annotations(tmp_path: Path) -> None:
