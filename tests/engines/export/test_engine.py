@@ -8,7 +8,7 @@ import pytest
 from exportable_workloads import CLASSIFIER, resolved
 
 from modelzoo.engines.export import engine as export_engine
-from modelzoo.engines.export.engine import ExportedEngine, ExportedModel
+from modelzoo.engines.export.engine import ExportedEngine
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
 
@@ -19,13 +19,6 @@ class Fast(ExportedEngine):
     name, title = "fast", "Some Engine"
     packages = ("fast", "format")
     bf16_method = "hint"
-
-
-class FastModel(ExportedModel):
-    """Its framework raises ArithmeticError."""
-
-    def reason_of(self, error: Exception) -> str | None:
-        return str(error) if isinstance(error, ArithmeticError) else None
 
 
 def test_a_package_that_is_missing_is_told_from_one_that_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,18 +44,7 @@ def test_what_a_setting_leaves_open_is_decided() -> None:
     Fast().check(asked)
     found = Fast().resolve(asked, batch=1, threads=2)
     assert (found.batch, found.threads, found.bf16_method) == (4, 2, "hint")
-    assert Fast().resolve(Setting(engine="openvino"), batch=1, threads=2).bf16_method is None
     assert Fast().reference(found).engine == "torch"
-
-
-def test_errors_of_the_framework_become_one_line_and_others_stay() -> None:
-    """With the setting and the way around it."""
-    model = FastModel("mine", resolved("openvino"))
-    line = r"^mine cannot run with .*: too large; run it with --engine torch$"
-    with pytest.raises(UsageError, match=line), model.explained_errors():
-        raise OverflowError("too large")
-    with pytest.raises(KeyError), model.explained_errors():
-        raise KeyError("ours")
 
 
 def test_a_model_that_was_not_exported_is_refused() -> None:
