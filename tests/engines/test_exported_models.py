@@ -22,7 +22,7 @@ from modelzoo.measure.observing import output_agreement
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.codec import encode_json
 from modelzoo.records.evidence import KernelDigest, ProofVerdict
-from modelzoo.records.workload import Conversion, Export, OutputAgreement, Weights, WeightsKind
+from modelzoo.records.workload import Export, OutputAgreement, Weights, WeightsKind
 from modelzoo.workload import Workload
 
 WEIGHTS = Weights(WeightsKind.PATH, "in the export", "", "")
@@ -181,17 +181,6 @@ def test_an_error_of_the_framework_is_one_line(name: str, folder: Path) -> None:
     line = f"^classifier cannot run with fp32 {name}: [^\n]*; run it with --engine torch$"
     with pytest.raises(UsageError, match=line), model.explained_errors():
         model.call(wrong)
-
-
-def test_weights_compressed_to_fp16_are_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the default of ``openvino.save_model``."""
-    pytest.importorskip(OPENVINO, reason="OpenVINO is not installed")
-    compressed = Conversion("openvino", "1", options={"compress_to_fp16": True})
-    monkeypatch.setattr(openvino_engine, "openvino_conversion", lambda: compressed)
-    found = agreement(OPENVINO, CLASSIFIER, exported(OPENVINO, CLASSIFIER, folder))
-    assert found.is_same is False
-    assert found.worst is not None
-    assert 1e-5 < (found.worst.relative or 0.0) < 1e-3
 
 
 def test_the_default_precision_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,9 +224,9 @@ def stored(folder: Path, name: str, days: float, *, complete: bool = True) -> Pa
     path = folder / name
     path.mkdir()
     (path / "model.bin").write_bytes(b"x" * 100)
-    stamped = [path / store.MANIFEST, path] if complete else [path]
-    for each in stamped:
-        each.is_dir() or each.touch()
+    if complete:
+        (path / store.MANIFEST).touch()
+    for each in (*path.glob(store.MANIFEST), path):
         os.utime(each, (time.time() - days * 86400,) * 2)
     return path
 

@@ -73,27 +73,28 @@ def test_fp32_is_proven_by_the_kernels_and_the_canary() -> None:
     assert rows["between operators"].seconds == pytest.approx(BETWEEN)
     assert rows["OpenVINO Convolution brgconv_avx512_f32"].count == 2
     assert {each.operator_class for each in found.classes} == set(OperatorClass)
-    assert judged(recorded(F32), None).verdict is ProofVerdict.UNKNOWN
 
 
-def test_a_model_without_a_precision_hint_is_not_fp32() -> None:
-    """OpenVINO's default is bf16 where the CPU has it; the reason names the kernels."""
-    found = judged(recorded(DEFAULT), "bf16")
-    assert found.verdict is ProofVerdict.NOT_FP32
-    assert judged(recorded(DEFAULT), "bf16", "bf16", "hint").verdict is ProofVerdict.ACTIVE
-    assert sentence(found).startswith("fp32: NOT FP32 (attention and conv and linear and matmul ran in bf16: OpenVINO ")
-
-
-def test_kernels_that_round_inside_are_caught_by_the_canary() -> None:
-    """Their names say f32."""
-    assert judged(recorded(F32), "bf16").verdict is ProofVerdict.NOT_FP32
-
-
-def test_layers_that_stay_in_fp32_are_no_bf16() -> None:
-    """The canary's error is that of bf16 all the same, because it was compiled with the hint too."""
-    found = judged(recorded(F32), "bf16", "bf16", "hint")
-    assert found.verdict is ProofVerdict.NOT_ACTIVE
-    assert "OpenVINO" in sentence(found)
+@pytest.mark.parametrize(
+    ("recording", "level", "requested", "verdict", "said"),
+    [
+        # OpenVINO's default is bf16 where the CPU has it.
+        (DEFAULT, "bf16", "fp32", ProofVerdict.NOT_FP32, "fp32: NOT FP32 (attention and conv and linear and matmul ran"),
+        (DEFAULT, "bf16", "bf16", ProofVerdict.ACTIVE, ""),
+        # Kernels that round inside are caught by the canary, although their names say f32.
+        (F32, "bf16", "fp32", ProofVerdict.NOT_FP32, ""),
+        # The canary was compiled with the hint too, but the layers stay in fp32.
+        (F32, "bf16", "bf16", ProofVerdict.NOT_ACTIVE, "OpenVINO"),
+        (F32, None, "fp32", ProofVerdict.UNKNOWN, ""),
+    ],
+)
+def test_kernels_and_canary_decide(
+    recording: str, level: str | None, requested: str, verdict: ProofVerdict, said: str
+) -> None:
+    """The reason names the kernels."""
+    found = judged(recorded(recording), level, requested, "hint" if requested == "bf16" else None)
+    assert found.verdict is verdict
+    assert said in sentence(found)
 
 
 def test_reference_kernels_are_told() -> None:
