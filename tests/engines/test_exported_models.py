@@ -55,7 +55,6 @@ def exported(name: str, workload: Workload, folder: Path) -> Export:
     """The export of ``workload``, made by the first test that asks for it."""
     setting = resolved(name)
     export = create_engine(name).export(setting, source_of(workload, folder, setting))
-    assert export is not None
     return export
 
 
@@ -164,7 +163,6 @@ def test_an_audit_proves_fp32_with_the_canary(name: str, folder: Path) -> None:
     assert (evidence.verdict, evidence.iterations, evidence.problems) == (ProofVerdict.FP32, 1, ())
     assert model.audit(args, canary=None).verdict is ProofVerdict.UNKNOWN
     digest = model.kernels(args)
-    assert isinstance(digest, KernelDigest)
     assert sum(each.count for each in digest.kernels) == 3
     assert loaded(name, CLASSIFIER, export)[0].kernels(args) == digest
     counted = source_of(CLASSIFIER, folder, resolved(name)).flops

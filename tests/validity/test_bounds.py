@@ -78,7 +78,6 @@ def test_as_many_clusters_as_needed_decide() -> None:
     """Planted sets with the share that was seen: 80 in 100 of them, and far fewer of half the size."""
     seen = share(195, 200)
     needed = clusters_needed(seen, 0.95, 0.95, above=True)
-    assert needed is not None
     random = np.random.default_rng(0)
     decided = [share(int(right), needed).lower(0.95) >= 0.95 for right in random.binomial(needed, 0.975, 300)]
     assert np.mean(decided) == pytest.approx(0.8, abs=0.1)

@@ -34,7 +34,6 @@ def agreed(objects: list[float], common: list[float]) -> MetricChange | None:
 def test_42_questions_without_a_change_show_no_loss_under_7_points() -> None:
     """The interval is not empty: what would hit one question in 14 may have hit none of these."""
     found = changed([1.0] * 40 + [0.0] * 2, [1.0] * 40 + [0.0] * 2)
-    assert found is not None
     assert (found.change, found.items, found.worse, found.better) == (0.0, 42, 0, 0)
     assert found.detectable_loss == pytest.approx(3 / 42)
     assert found.possible_loss == pytest.approx(1 - 0.05 ** (1 / 42), rel=0.05)
@@ -46,12 +45,10 @@ def test_questions_on_the_same_passage_are_one_cluster() -> None:
     """42 questions on 8 passages, none of them changed: a loss of 31 points would not show."""
     passages = [index % 8 for index in range(42)]
     found = changed([1.0] * 42, [1.0] * 42, passages)
-    assert found is not None
     assert found.possible_loss == pytest.approx(1 - 0.05 ** (1 / 8), rel=0.06)
     assert found.detectable_loss == pytest.approx(3 / 8, rel=0.02)
     grouped = changed([1.0] * 42, [float(passage > 0) for passage in passages], passages)
     single = changed([1.0] * 42, [float(passage > 0) for passage in passages])
-    assert grouped is not None and single is not None
     assert grouped.change == single.change == pytest.approx(-6 / 42)
     assert grouped.worse == single.worse == 6
     assert grouped.low < single.low - 0.1
@@ -61,7 +58,6 @@ def test_questions_on_the_same_passage_are_one_cluster() -> None:
 def test_right_and_wrong_items_have_mcnemars_p_value() -> None:
     """Six got worse and none better: 2 / 2⁶."""
     found = changed([1.0] * 100, [0.0] * 6 + [1.0] * 94, right_or_wrong=True)
-    assert found is not None
     assert (found.worse, found.better, found.p_value) == (6, 0, pytest.approx(2 / 64))
     assert found.low < -0.06 < found.high == pytest.approx(-0.013, abs=0.015)
 
@@ -69,10 +65,8 @@ def test_right_and_wrong_items_have_mcnemars_p_value() -> None:
 def test_an_agreement_is_of_objects_and_cannot_rise() -> None:
     """9 of 10 in common in one picture and 1 of 1 in the other is 10 of 11; fp32 is its own reference."""
     found = agreed([10.0, 1.0], [9.0, 1.0])
-    assert found is not None
     assert (found.reference, found.tested, found.items) == (1.0, 10 / 11, 2)
     found = agreed([1.0] * 50, [1.0] * 50)
-    assert found is not None
     assert found.low < -0.05 < found.high == 0.0
 
 

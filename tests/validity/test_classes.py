@@ -39,7 +39,6 @@ def unchanged_mean() -> list[Row]:
 def test_the_tolerance_is_the_loss_that_a_class_may_have() -> None:
     """With the value at which the check would have passed it passes, and no class is called broken."""
     (check,) = class_checks(class_changes(unchanged_mean(), 0.1), {})
-    assert check.would_pass_at is not None
     for limit, passes in ((check.would_pass_at, True), (check.would_pass_at - 0.001, False), (0.0, False), (1.0, True)):
         changes = class_changes(unchanged_mean(), limit)
         assert class_checks(changes, {"class_loss": limit})[0].passed is passes
@@ -78,7 +77,6 @@ def test_gains_are_no_losses_and_fractions_count_as_nothing() -> None:
 def test_the_worst_classes_are_kept() -> None:
     """Those that lost nothing are left out."""
     losses = class_losses(class_changes(unchanged_mean(), 0.1), 0.1)
-    assert losses is not None
     assert [each.name for each in losses.worst] == ["broken"]
     assert (losses.classes, losses.tested, losses.limit) == (20, 20, 0.1)
     assert class_losses([], 0.1) is None

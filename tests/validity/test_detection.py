@@ -129,7 +129,6 @@ def test_objects_count_for_their_class_and_for_the_agreement() -> None:
     assert first.classes == {"dog": (1.0, pytest.approx(0.45)), "cat": (1.0, 1.0)}
     assert second.classes == {"class 5": (1.0, 0.98)}
     change = Detection.metrics[0].change([picture(0, [pair(1)]), picture(1, [pair(1)] * 2, new=1)])
-    assert change is not None
     assert (change.metric, change.reference, change.tested) == ("detection_agreement", 1.0, 0.75)
     assert (change.items, change.worse, change.better) == (2, 1, 0)
 
@@ -145,7 +144,6 @@ def test_boxes_and_masks_have_an_ap_by_category(tmp_path: Path) -> None:
         assert change.reference == validity.figures[f"{change.metric}_reference"]
         assert change.tested == validity.figures[f"{change.metric}_tested"]
         assert change.low < change.change < change.high
-    assert isinstance(validity.shown, ShownObjects)
     losses = validity.shown.categories
     assert [each.shape for each in losses] == ["box", "mask"]
     assert {(each.name, each.objects) for loss in losses for each in loss.worst} == {("square", 6), ("quadrangle", 6)}

@@ -93,7 +93,6 @@ def test_the_contents_of_pictures_are_looked_at(tmp_path: Path) -> None:
     before = judging.shard_content(task, shard)
     assert before == judging.shard_content(task, shard)
     path = task.file_of(task.items[0])
-    assert path is not None
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert judging.shard_content(task, shard) != before
@@ -107,7 +106,6 @@ def test_wrong_sizes_and_missing_files_are_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--shard-items must be 1 or more, not 0"):
         judging.plan_shards(task, FACTS, 0)
     path = task.file_of(task.items[0])
-    assert path is not None
     path.unlink()
     with pytest.raises(InputError, match="cannot be read: No such file"):
         judging.plan_shards(task, FACTS)

@@ -64,7 +64,6 @@ def test_rules_on_the_builtin_inputs_and_with_random_weights(
     found = decide(checks, broken, items=count, clusters=count, numbers=ReasonKind.BUILT_IN_DATA)
     verdict, exit_code, reason = found
     assert (verdict, exit_code) == (word, code)
-    assert reason is not None
 
 
 def test_an_inconclusive_verdict_says_what_would_decide() -> None:
@@ -102,7 +101,6 @@ def test_without_a_baseline_numbers_are_not_judged(layers: tuple[LayerError, ...
     """Where numbers are all that is judged: undecided. On the user's data those layers are left out."""
     for found in (drift_check("tensor_error", layers, {}), layer_checks(layers, {}, numeric_only=True)[-1]):
         assert (found.passed, found.undecided) == (False, True)
-        assert isinstance(found.about, WorstLayer)
         assert (found.about.name, found.about.explained) == (layers[-1].name if layers else None, None)
     assert all(found.passed for found in layer_checks(layers, {}, numeric_only=False))
     assert not drift_check("tensor_error", (*layers, replace(LAYER, error=0.1)), {}).undecided
@@ -112,7 +110,6 @@ def test_without_a_baseline_numbers_are_not_judged(layers: tuple[LayerError, ...
 def test_the_tolerance_that_would_have_passed_passes(name: str, seen: float) -> None:
     """Giving would_pass_at back as --tolerance makes the check pass."""
     first = check_value(name, seen, {})
-    assert first.would_pass_at is not None
     assert check_value(name, seen, {name: first.would_pass_at}).passed
 
 

@@ -55,7 +55,6 @@ def test_a_model_of_torchvision_has_its_task_its_weights_and_their_quality(
     work = named(f"torchvision:{name}")
     checkpoint = work.checkpoint({})
     assert (work.name, work.unit, work.directory) == (f"torchvision:{name}", unit, ZOO)
-    assert checkpoint is not None
     assert checkpoint.digest
     assert checkpoint.quality == quality
     assert (work.judge is not None) == bool(quality)
@@ -66,7 +65,6 @@ def test_a_detector_of_torchvision_gets_pictures_and_is_judged_by_box_ap() -> No
     """Its pictures keep their sizes; the published quality is the box AP."""
     work = named("torchvision:ssdlite320_mobilenet_v3_large")
     checkpoint = work.checkpoint({})
-    assert checkpoint is not None
     assert checkpoint.quality == {"box_ap": 21.3}
     assert work.judge is not None
     assert [each.shape[0] for each in batch(work)[0]] == [3, 3]
@@ -86,7 +84,6 @@ def test_a_model_of_timm_has_its_own_size_and_preprocessing() -> None:
     """Input size, weights and classes are those of the pretrained tag."""
     work = named("timm:resnet10t.c3_in1k")
     checkpoint = work.checkpoint({})
-    assert checkpoint is not None
     assert (checkpoint.source, checkpoint.size) == ("timm/resnet10t.c3_in1k", "size unknown")
     assert work.judge is not None
     assert tuple(output(work).shape) == (2, 1000)
@@ -131,7 +128,6 @@ def test_an_image_classifier_is_prepared_for_and_judged_as_its_checkpoint_says(t
     source.build({}).model.save_pretrained(tmp_path)
     bare = named(f"hf:{tmp_path}")
     assert batch(bare)[0].equal(batch(source)[0])
-    assert bare.judge is not None
     with pytest.raises(ModelzooError, match=r"has no preprocessor_config.json, which says how pictures are prepared"):
         bare.judge({}).preprocess(Image.new("RGB", (80, 80)))
     ViTImageProcessor(size={"height": 64, "width": 64}, image_mean=[0.0] * 3, image_std=[0.5] * 3).save_pretrained(
@@ -139,7 +135,6 @@ def test_an_image_classifier_is_prepared_for_and_judged_as_its_checkpoint_says(t
     )
     work = named(f"hf:{tmp_path}")
     (pictures,), (others,) = batch(work), batch(source)
-    assert work.judge is not None
     judge = work.judge({})
     assert (judge.labels(), judge.wnids()) == (["LABEL_0", "LABEL_1"], None)
     assert pictures.shape == others.shape

@@ -35,7 +35,6 @@ def test_torch_counts_what_its_module_does_in_one_pass(tmp_path: Path) -> None:
     """Without what making the inputs takes, and although an exporter left the module in training mode."""
     found = source_of(CLASSIFIER, tmp_path, SETTING)
     found.module.train()
-    assert found.flops is not None
     assert found.flops.by_operator == {
         "aten::convolution": 2 * 2 * 8 * 8 * 16 * 16 * (9 + 1),
         "aten::addmm": 2 * 2 * 16 * 5,
@@ -86,8 +85,6 @@ def test_inputs_are_changed_slightly_and_always_alike() -> None:
     """Floating-point values only; integers and numbers stay, and without any there is nothing to change."""
     inputs = (torch.full((1000,), 2.0), torch.tensor([1, 2]), 3)
     first, second = slightly_changed(inputs), slightly_changed(inputs)
-    assert first is not None
-    assert second is not None
     assert torch.equal(first[0], second[0])
     assert 1e-6 < (first[0] - inputs[0]).abs().mean().item() < 3e-6
     assert first[1:] == inputs[1:]
@@ -127,7 +124,6 @@ def test_outputs_of_transformers_keep_their_keys_attributes_and_numbers() -> Non
     """A judge may use any of them."""
     structure, arrays = flatten(ModelOutput(start_logits=np.zeros(1), end_logits=np.ones(1)))
     found = rebuild(structure, arrays)
-    assert isinstance(found, NamedOutput)
     assert found["end_logits"] is found.end_logits is found[1] is arrays[1]
     assert found[:2] == (arrays[0], arrays[1])
     with pytest.raises(AttributeError):

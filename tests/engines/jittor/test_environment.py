@@ -33,24 +33,22 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_its_interpreter_is_found(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_interpreter_is_found_or_the_command_that_makes_it_is_named(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the checkout by default; the measuring workers run in it, and only they may import Jittor."""
     assert environment.interpreter() == str(place / "bin" / "python")
     assert not environment.is_inside()
     monkeypatch.setattr(sys, "prefix", str(place))
     assert environment.is_inside()
-    monkeypatch.delenv(environment.DIRECTORY_VARIABLE)
-    assert environment.directory() == CHECKOUT / "envs" / "jittor"
-
-
-def test_a_missing_environment_names_the_command_that_makes_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it was never made, or making it was interrupted."""
     (place / environment.STAMP).unlink()
     with pytest.raises(EnvironmentProblem, match=r"jittor is incomplete: run scripts/setup-jittor$"):
         environment.interpreter()
     monkeypatch.setenv(environment.DIRECTORY_VARIABLE, str(place / "no"))
     with pytest.raises(EnvironmentProblem, match=r"no does not exist: run scripts/setup-jittor$"):
         environment.interpreter()
+    monkeypatch.delenv(environment.DIRECTORY_VARIABLE)
+    assert environment.directory() == CHECKOUT / "envs" / "jittor"
 
 
 def test_processes_are_started_with_threads_and_a_cache_that_they_can_write_to(
@@ -81,40 +79,26 @@ def test_the_version_is_read_without_importing(place: Path) -> None:
 def test_onednn_is_where_jittor_looks_for_it(
     architecture: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Links to the system's header and library, made once."""
-    root = system(tmp_path, architecture, monkeypatch)
+    """Links to the system's header and library, made once; without these Jittor would download a release of its own."""
+    header = tmp_path / "usr" / "include" / "dnnl.hpp"
+    library = tmp_path / "usr" / "lib" / f"{architecture}-linux-gnu" / "libdnnl.so.2"
+    for file in (header, library):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    monkeypatch.setattr(environment, "SYSTEM", tmp_path / "usr")
+    monkeypatch.setattr(platform, "machine", lambda: architecture)
     environment.link_onednn(tmp_path)
     environment.link_onednn(tmp_path)
     found = tmp_path / ".cache" / "jittor" / "mkl" / folder
-    assert (found / "include" / "dnnl.hpp").readlink() == root / "include" / "dnnl.hpp"
-    assert (found / "lib" / "libmkldnn.so").readlink() == root / "lib" / f"{architecture}-linux-gnu" / "libdnnl.so.2"
-
-
-def test_onednn_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jittor would try to download a release of its own."""
-    root = system(tmp_path, "x86_64", monkeypatch)
-    (root / "include" / "dnnl.hpp").unlink()
+    assert (found / "include" / "dnnl.hpp").readlink() == header
+    assert (found / "lib" / "libmkldnn.so").readlink() == library
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / ".cache").touch()
+    with pytest.raises(EnvironmentProblem, match="cannot be written to: Not a directory; run scripts/setup-jittor"):
+        environment.link_onednn(tmp_path / "full")
+    header.unlink()
     with pytest.raises(EnvironmentProblem, match=r"dnnl\.hpp does not exist: run .* apt-get install libdnnl-dev"):
         environment.link_onednn(tmp_path)
-
-
-def test_a_cache_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full or read-only disk."""
-    system(tmp_path, "x86_64", monkeypatch)
-    (tmp_path / ".cache").touch()
-    with pytest.raises(EnvironmentProblem, match="cannot be written to: Not a directory; run scripts/setup-jittor"):
-        environment.link_onednn(tmp_path)
-
-
-def system(directory: Path, architecture: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a directory that stands for ``/usr``, with oneDNN for ``architecture``."""
-    root = directory / "usr"
-    for file in (root / "include" / "dnnl.hpp", root / "lib" / f"{architecture}-linux-gnu" / "libdnnl.so.2"):
-        file.parent.mkdir(parents=True)
-        file.touch()
-    monkeypatch.setattr(environment, "SYSTEM", root)
-    monkeypatch.setattr(platform, "machine", lambda: architecture)
-    return root
 
 
 JITTOR = """

@@ -89,9 +89,7 @@ class Ran:
         self.model = session.load(work, weights, inputs, self.export)
         self.args, canary = self.model.prepare(inputs.args), session.canary()
         assert canary.verdict("int8") == "active"
-        found = self.model.audit(self.args, canary=canary)
-        assert isinstance(found, Evidence)
-        self.evidence, self.fp32 = found, self.source.module.eval()
+        self.evidence, self.fp32 = self.model.audit(self.args, canary=canary), self.source.module.eval()
         self.output = torch.from_numpy(self.model.outputs(self.args).outputs[0])
         self.batch = torch.from_numpy(inputs.args[0])
 
@@ -124,7 +122,6 @@ def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
     assert ran.evidence.arithmetic_share == 1  # also of convolutions, whose packed weights the profiler does not show
     assert 16 * (16 * 9 + 16 + 5) < ran.model.stored_bytes() < 2 * 16 * (16 * 9 + 16 + 5)
     flops = ran.model.flops(ran.args)
-    assert isinstance(flops, Flops)
     assert (flops.total, flops.missing) == (ran.source.flops.total if ran.source.flops else None, ())
     assert 0.002 < ran.error() < int8_error_limit()
 

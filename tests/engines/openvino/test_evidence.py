@@ -126,7 +126,6 @@ def test_a_digest_counts_kernels_and_ignores_times_and_the_number_of_items() -> 
     """So that two processes, and two batches of detections, can be compared."""
     first, last = recorded(F32)
     found = node_digest(layer_nodes(last))
-    assert found is not None
     assert found == node_digest(layer_nodes(first))
     assert sum(each.count for each in found.kernels) == 6
     assert {each.precision for each in found.kernels} == {"fp32"}
