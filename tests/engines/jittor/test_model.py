@@ -80,7 +80,6 @@ def run(*args: object) -> None:
 def test_the_kernels_of_a_pass_are_known(verbose: list[int]) -> None:
     """By the log alone, without the time that they took."""
     found = jittor_model.log_kernels(run)
-    assert not isinstance(found, Unavailable)
     kernels = [(each.kernel, each.precision, each.count) for each in found.kernels]
     assert kernels == [("oneDNN convolution brgconv_1x1:avx512_core", "fp32", 1)]
     assert verbose == [1, 0]
@@ -93,14 +92,12 @@ def test_fp32_is_proven_by_log_and_canary(
     install_operators(monkeypatch)
     monkeypatch.setattr(model, "call", run)
     found = model.audit((), canary=jittor_model.run_canary())
-    assert not isinstance(found, Unavailable)
     assert (found.verdict, found.iterations, found.log_source) == (ProofVerdict.FP32, 1, LogSource.RUNTIME_SWITCH)
     assert [each.operator_class for each in found.classes] == [OperatorClass.CONV]
     assert (found.onednn_version, found.reference_share) == ("2.6.3", 0.0)
     assert any("dnnl_sgemm" in problem for problem in found.problems)
     assert model.flops(()) == COUNTED
     profile = model.profile((), evidence=found)
-    assert not isinstance(profile, Unavailable)
     assert {(each.name, each.count) for each in profile.operators} >= {("onednn::convolution", 2)}
 
 
