@@ -19,6 +19,7 @@ from modelzoo.records.validity import ReasonKind, ValidityRequest
 from modelzoo.validity import Answers, Predictor, squad
 from modelzoo.validity.answers import row
 from modelzoo.validity.squad import Question, Windows, best_span, span_score
+from modelzoo.workload.discovery import find_workload, load_workload
 
 CONTEXT = "Marta baked rye bread in the old house."
 TASK = Answers(tokenizer=lambda _: None)
@@ -150,3 +151,13 @@ def test_tokens_that_both_models_exclude_are_no_fault() -> None:
     assert 0 < alike.figures["logit_error_max"] < 1
     assert judge("bert", task, reference, masked(tested), request).verdict == "NOT VALID"
     assert judge("bert", task, masked(reference), tested, request).verdict == "NOT VALID"
+
+
+@pytest.mark.parametrize(("sequence", "stride"), [(384, 128), (192, 64), (16, 5)])
+def test_bert_is_judged_in_windows_of_its_sequence_length(sequence: int, stride: int) -> None:
+    """What is judged is what is timed; the published quality of a size is that of the longest windows."""
+    workload = load_workload(find_workload("bert"))
+    for size, f1 in (("base", 88.2), ("large", 93.15)):
+        task = workload.judge(workload.option_values({"size": size, "sequence": sequence}))
+        assert (task.max_length, task.stride) == (sequence, stride)
+        assert task.published.get("f1") == (f1 if sequence >= 384 else None)

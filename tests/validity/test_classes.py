@@ -7,15 +7,7 @@ from itertools import count
 import numpy as np
 
 from modelzoo.records.partial import Row
-from modelzoo.validity.changes import (
-    SHOWN,
-    SIGNIFICANCE,
-    certain_loss,
-    class_changes,
-    class_checks,
-    class_losses,
-    lost_items,
-)
+from modelzoo.validity.changes import SIGNIFICANCE, certain_loss, class_changes, class_checks, lost_items
 
 INDICES = count()
 
@@ -72,13 +64,3 @@ def test_gains_are_no_losses_and_fractions_count_as_nothing() -> None:
     ]
     (check,) = class_checks(changes, {})
     assert (check.seen, check.passed, check.about) == (0.0, True, None)
-
-
-def test_the_worst_classes_are_kept() -> None:
-    """Those that lost nothing are left out."""
-    losses = class_losses(class_changes(unchanged_mean(), 0.1), 0.1)
-    assert [each.name for each in losses.worst] == ["broken"]
-    assert (losses.classes, losses.tested, losses.limit) == (20, 20, 0.1)
-    assert class_losses([], 0.1) is None
-    many = class_losses(class_changes([each for n in range(30) for each in items(str(n), 10, 5, 4)], 0.1), 0.1)
-    assert many is not None and len(many.worst) == SHOWN

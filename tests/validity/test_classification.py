@@ -22,7 +22,7 @@ from modelzoo.records.exhibits import ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, JudgedSoFar, PartialResult, TopClasses
 from modelzoo.records.validity import Reason, ReasonKind
 from modelzoo.validity import Predictor, Validity
-from modelzoo.validity.classification import compare_logits, kl_divergence, rounding_step, softmax
+from modelzoo.validity.classification import compare_logits, kl_divergence, softmax
 from modelzoo.validity.judging import conclude
 
 
@@ -57,14 +57,6 @@ def test_a_flip_within_one_rounding_step_is_a_near_tie(lead: float, bits: int | 
     """At 20 a bf16 step is 0.125: a lead of 0.1 is a tie in bf16, none in fp16 and fp32, and 0.2 is none."""
     one = compared(np.array([20 + lead, 20.0, 0, 0, 0]), np.array([20.0, 20 + lead, 0, 0, 0]), bits)
     assert (one.agrees, one.margin, one.near_tie) == (False, pytest.approx(lead), is_tie)
-
-
-@given(st.floats(1e-30, 1e30))
-def test_the_step_of_8_bits_is_the_distance_to_the_next_bf16_number(value: float) -> None:
-    """Checked against torch's own bf16."""
-    low = torch.tensor(value).to(torch.bfloat16)
-    following = float((low.view(torch.int16) + 1).view(torch.bfloat16))
-    assert rounding_step(float(low), 8) == pytest.approx(following - float(low))
 
 
 def toy_judged(folder: Path, reference: Predictor, tested: Predictor, **request: Any) -> Validity:

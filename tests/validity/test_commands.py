@@ -141,20 +141,14 @@ def test_good_predictions_on_enough_pictures_are_valid(tiny: Path, tmp_path: Pat
     assert " more images would probably settle it)" in out
 
 
-def test_bad_pictures_end_in_one_line_or_are_left_out(tiny: Path, tmp_path: Path, called: Called) -> None:
-    """A truncated one is found before the models run; with --skip-bad, and in the order of the classes, all is said."""
-    data = tmp_path / "data"
-    data.mkdir()
+def test_what_was_found_in_the_data_is_said(tiny: Path, tmp_path: Path, called: Called) -> None:
+    """A truncated picture is left out with --skip-bad; directories in the order of the classes are named."""
+    (tmp_path / "data").mkdir()
     for number in range(10):
-        pictures(data / f"c{number}", 3)
-    cut = data / "c9" / "002.png"
+        pictures(tmp_path / "data" / f"c{number}", 3)
+    cut = tmp_path / "data" / "c9" / "002.png"
     cut.write_bytes(cut.read_bytes()[:4000])
-    code, out, err = called(*judging(tiny, "--data", str(data)))
-    assert (code, out) == (2, "")
-    (line,) = [line for line in err.splitlines() if "error" in line]
-    assert "1 of 30 pictures cannot be judged: " in line
-    assert "truncated; mend or remove them, or leave them out with --skip-bad" in line
-    code, out, err = called(*judging(tiny, "--data", str(data), "--skip-bad"))
+    code, out, err = called(*judging(tiny, "--data", str(tmp_path / "data"), "--skip-bad"))
     assert out.startswith("[VALID] tiny top1 ")
     said = " ".join(err.split())
     assert "1 left out by --skip-bad: " in said

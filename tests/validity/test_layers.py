@@ -14,7 +14,6 @@ from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
 from modelzoo.validity import Predictor, TaskContext, ValidityRequest
 from modelzoo.validity.checks import FP32_DRIFT
-from modelzoo.validity.finite import places
 from modelzoo.validity.layers import (
     MAXIMUM_SAMPLE,
     OUTPUT,
@@ -24,7 +23,6 @@ from modelzoo.validity.layers import (
     is_observable,
     layer_errors,
     observe,
-    scale_change,
 )
 
 
@@ -172,19 +170,6 @@ def test_nan_is_attributed_to_the_layer_where_it_begins(model: Any) -> None:
     assert (culprit.name, culprit.finite, culprit.error, culprit.ratio) == ("6", False, None, None)
 
 
-def test_scale_and_its_error() -> None:
-    """A factor is found with a tiny error; noise has a scale within three of its errors."""
-    generator = torch.Generator().manual_seed(0)
-    values = torch.randn(40_000, generator=generator)
-    factor, error = scale_change(values * 1.05, values)
-    assert factor == pytest.approx(0.05, abs=1e-6)
-    assert error < 1e-6
-    noise = 0.2 * torch.randn(40_000, generator=generator)
-    factor, error = scale_change(values + noise, values)
-    assert abs(factor) < 3 * error
-    assert scale_change(values, torch.zeros_like(values)) == (0, 0)
-
-
 def test_a_small_sample_is_kept_of_each_call_of_a_layer() -> None:
     """Not a view, which would keep the whole output in memory; the second call does not replace the first."""
 
@@ -204,16 +189,6 @@ def test_a_small_sample_is_kept_of_each_call_of_a_layer() -> None:
         assert len(each.sample.untyped_storage()) <= 4 * (MAXIMUM_SAMPLE + 1)
 
 
-def test_places_that_are_not_finite_are_told_apart() -> None:
-    """In lists, tuples and dicts of tensors; by tensor, place and kind."""
-    good = ({"a": [torch.ones(2)]}, torch.tensor([1]))
-    assert places(good) == ""
-    bad = [places((good, [torch.tensor(values)])) for values in ([1.0, torch.inf], [1.0, -torch.inf], [torch.inf, 1.0])]
-    assert "" not in bad
-    assert len(set(bad)) == 3
-    assert places((good, [torch.tensor([9.0, torch.inf])])) == bad[0]
-
-
 GOOD = LayerError("a", "Conv2d", 0.004, 0.0, 0.001, 0.004, 0.0, True)
 LAYERS = (
     GOOD,
@@ -221,16 +196,6 @@ LAYERS = (
     replace(GOOD, name="c", error=0.1),
     replace(GOOD, name="d", error=None, scale=None, finite=False),
 )
-
-
-def test_the_first_suspect_is_the_first_layer_beyond_a_limit() -> None:
-    """By its error, its scale or NaN; a tolerance replaces the limit."""
-    assert first_suspect(LAYERS, {}) == 2
-    assert first_suspect(LAYERS, {"layer_drift": 100.0}) == 3
-    assert first_suspect(LAYERS, {"layer_drift": 2.0}) == 1
-    assert first_suspect([GOOD, replace(GOOD, scale=0.05)], {}) == 1
-    assert first_suspect([GOOD], {}) is None
-    assert first_suspect([replace(GOOD, error=1.0, baseline=None)], {}) is None
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +55,10 @@ def predictor(name: str, change: float = 0.0) -> Predictor:
     return Predictor(name, model, model=model)
 
 
-def request(data: Path) -> ValidityRequest:
-    return ValidityRequest(data=str(data), batch=16, weights_are_random=False, own_weights=True)
-
-
 def judged(reference: Predictor, tested: Predictor, data: Path) -> Validity:
     """The judgement of two networks by the example's task."""
-    return judge("regression", load_workload(EXAMPLE).judge({}), reference, tested, request(data))
+    request = ValidityRequest(data=str(data), batch=16, own_weights=True)
+    return judge("regression", load_workload(EXAMPLE).judge({}), reference, tested, request)
 
 
 @pytest.mark.parametrize(("change", "verdict"), [(0.0, ValidityVerdict.VALID), (0.2, ValidityVerdict.NOT_VALID)])
@@ -115,6 +111,7 @@ def in_common(*pairs: tuple[Any, Any]) -> bool:
 
 def test_scores_of_zero_have_nothing_in_common() -> None:
     """What both got wrong may be wrong in different ways; four items that fp32 alone gets right may be chance."""
+    assert compared(*[(0.0, 0.0)] * 400).verdict is ValidityVerdict.INCONCLUSIVE
     assert not in_common(*[(1.0, 0.0)] * 5, (0.0, 0.0))
     assert in_common(*[(1.0, 0.0)] * 4, (0.0, 1.0))
     assert in_common((1.0, 0.5), (0.0, 0.0))
@@ -131,18 +128,14 @@ def test_predictions_may_be_texts_or_scores_of_classes() -> None:
 
 
 def test_mistakes_of_a_task_are_named() -> None:
-    """A score beyond 1, and more than one prediction of an item."""
+    """A score beyond 1, more than one prediction of an item, and no items."""
     with pytest.raises(UsageError, match="the score of 0 must be from 0 to 1, not 2.0"):
         compared((2.0, 2.0))
     task = Fixed(1).bind(TaskContext("own", ValidityRequest(data="x")))
     with pytest.raises(UsageError, match="0 has 2 rows; every item of a ScoredTask must have one"):
         task.compare(0, PreparedItem([]), [1.0, 1.0], [1.0, 1.0])
-
-
-def test_a_data_set_without_items_is_refused(data: Path) -> None:
-    """In one line, as by the built-in tasks."""
-    with pytest.raises(InputError, match=re.escape(f"{data} holds no items")):
-        bind("own", Fixed(0), predictor("fp32"), predictor("tested"), request(data))
+    with pytest.raises(InputError, match="^rows.csv holds no items$"):
+        bind("own", Fixed(0), predictor("fp32"), predictor("tested"), ValidityRequest(data="rows.csv"))
 
 
 def test_every_row_needs_a_prediction(data: Path) -> None:
@@ -150,14 +143,3 @@ def test_every_row_needs_a_prediction(data: Path) -> None:
     tested = Predictor("tested", lambda rows: torch.zeros(1, 1))
     with pytest.raises(UsageError, match="task regression makes 1 predictions of 16 rows; make one of each"):
         judged(predictor("fp32"), tested, data)
-
-
-@pytest.mark.parametrize("right", [True, False])
-def test_equal_predictions_have_something_in_common(data: Path, right: bool) -> None:
-    """Also if all of them are wrong: then nothing can be lost, and nothing is said."""
-    if not right:
-        rows = list(csv.reader(data.read_text(encoding="utf-8").splitlines()))
-        data.write_text("\n".join(",".join([*row[:-1], "1000"]) for row in rows), encoding="utf-8")
-    found = judged(predictor("fp32"), predictor("tested"), data)
-    assert found.verdict is (ValidityVerdict.VALID if right else ValidityVerdict.INCONCLUSIVE)
-    assert found.changes[0].allowed_loss == pytest.approx(0.01 * found.changes[0].reference)
