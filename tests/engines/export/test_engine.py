@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 
 import pytest
-from exportable_workloads import CLASSIFIER, resolved
 
 from modelzoo.engines.export import engine as export_engine
 from modelzoo.engines.export.engine import ExportedEngine
@@ -45,13 +44,6 @@ def test_what_a_setting_leaves_open_is_decided() -> None:
     found = Fast().resolve(asked, batch=1, threads=2)
     assert (found.batch, found.threads, found.bf16_method) == (4, 2, "hint")
     assert Fast().reference(found).engine == "torch"
-
-
-def test_a_model_that_was_not_exported_is_refused() -> None:
-    """The engine and the workload are named."""
-    session = Fast().open(resolved("openvino"))
-    with pytest.raises(UsageError, match="classifier has not been exported for Some Engine; run it through modelzoo"):
-        session.load(CLASSIFIER, None, None)  # type: ignore[arg-type]  # neither is used
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from modelzoo.engines.export.source import (
     Structure,
     flatten,
     rebuild,
-    slightly_changed,
     state_sha256,
 )
 from modelzoo.errors import UsageError
@@ -81,16 +80,6 @@ def test_the_digest_of_the_state_follows_every_change() -> None:
     assert len({digest(a=a, b=b), *(digest(**each) for each in others)}) == 5
 
 
-def test_inputs_are_changed_slightly_and_always_alike() -> None:
-    """Floating-point values only; integers and numbers stay, and without any there is nothing to change."""
-    inputs = (torch.full((1000,), 2.0), torch.tensor([1, 2]), 3)
-    first, second = slightly_changed(inputs), slightly_changed(inputs)
-    assert torch.equal(first[0], second[0])
-    assert 1e-6 < (first[0] - inputs[0]).abs().mean().item() < 3e-6
-    assert first[1:] == inputs[1:]
-    assert slightly_changed(inputs[1:]) is None
-
-
 LEAVES = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.builds(np.arange, st.integers(0, 5))
 )
@@ -131,8 +120,6 @@ def test_outputs_of_transformers_keep_their_keys_attributes_and_numbers() -> Non
 
 
 def test_what_cannot_be_exported_is_refused() -> None:
-    """An object of the workload's own, and arrays that do not fit."""
+    """An object of the workload's own."""
     with pytest.raises(UsageError, match="a set cannot be passed to an exported model; .*--engine torch"):
         flatten([{1}])
-    with pytest.raises(ValueError, match="1 arrays do not fit a structure of 2"):
-        rebuild(flatten((np.ones(1), np.ones(1)))[0], [np.ones(1)])

@@ -63,15 +63,6 @@ def test_processes_are_started_with_threads_and_a_cache_that_they_can_write_to(
     assert environment.variables(3)["JITTOR_HOME"] == str(tmp_path / "cache" / "jittor")
 
 
-def test_the_version_is_read_without_importing(place: Path) -> None:
-    """From the metadata in the environment's packages."""
-    assert environment.version() is None
-    metadata = place / "lib" / "python3.11" / "site-packages" / "jittor-1.3.11.0.dist-info" / "METADATA"
-    metadata.parent.mkdir(parents=True)
-    metadata.write_text("Metadata-Version: 2.1\nName: jittor\nVersion: 1.3.11.0\n")
-    assert environment.version() == "1.3.11.0"
-
-
 @pytest.mark.parametrize(
     ("architecture", "folder"),
     [("x86_64", "dnnl_lnx_2.2.0_cpu_gomp"), ("aarch64", "dnnl_lnx_2.2.0_cpu_gomp_aarch64")],
@@ -153,19 +144,12 @@ def test_an_import_that_fails_is_one_line(package: Path) -> None:
         import_jittor()
 
 
-@pytest.mark.parametrize(
-    ("message", "reason"),
-    [
-        ("", "RuntimeError"),
-        ("first\nsecond\n", "second"),
-        (
-            "\x1b[38;5;1m[f 1122 16:26:47.848523 12 executor.cc:686] \nExecute fused operator failed.\n[OP TYPE]: "
-            "mkl_conv\n[Async Backtrace]: not found\n[Reason]: [f 1122 16:26:47.848523 aa mkl.cc:12] Check failed\n"
-            "more of it\x1b[m\n**********\nAsync error was detected.\n>>> export trace_py_var=3\n",
-            "Check failed",
-        ),
-    ],
-)
-def test_the_reason_of_an_error_is_one_line(message: str, reason: str) -> None:
+def test_the_reason_of_an_error_is_one_line() -> None:
     """Without colours, times, and the advice that follows it."""
-    assert reason_of(RuntimeError(message)) == reason
+    message = (
+        "\x1b[38;5;1m[f 1122 16:26:47.848523 12 executor.cc:686] \nExecute fused operator failed.\n[OP TYPE]: "
+        "mkl_conv\n[Async Backtrace]: not found\n[Reason]: [f 1122 16:26:47.848523 aa mkl.cc:12] Check failed\n"
+        "more of it\x1b[m\n**********\nAsync error was detected.\n>>> export trace_py_var=3\n"
+    )
+    assert reason_of(RuntimeError(message)) == "Check failed"
+    assert reason_of(RuntimeError("")) == "RuntimeError"

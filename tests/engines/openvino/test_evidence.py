@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from evidence_samples import checked, sentence
-from fake_runs import make, result_of
 from places import ROOT
 
 from modelzoo.engines.openvino.evidence import LIBRARY, Layer, layer_nodes, timed_nodes
@@ -17,9 +16,6 @@ from modelzoo.evidence.verdict import judge_nodes, node_digest
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, ProofSource, ProofVerdict
 from modelzoo.records.profile import Shape
-from modelzoo.results import summary
-from modelzoo.setting import Setting
-from modelzoo.views.run import objections
 
 BETWEEN = 5e-3
 F32, DEFAULT = "f32", "default"
@@ -111,17 +107,6 @@ def test_a_layer_that_nobody_knows_is_unknown() -> None:
     assert "Fancy" in sentence(found)
 
 
-@pytest.mark.parametrize(("requested", "cause"), [("fp32", "NOT FP32"), ("bf16", "NOT ACTIVE")])
-def test_strict_refuses_an_engine_that_ran_in_fp16(requested: str, cause: str) -> None:
-    """As OpenVINO does by default on ARM; the reason names the kernels."""
-    layers = changed(F32, "", primitiveType="gemm_acl_f16")
-    found = judged(layers, "bf16", requested)
-    run = make([0.1] * 30, setting=Setting(requested, engine="openvino"), evidence=found)
-    (objection,) = objections(summary.rows(result_of(run)))
-    assert cause in objection
-    assert "gemm_acl_f16" in objection
-
-
 def test_a_digest_counts_kernels_and_ignores_times_and_the_number_of_items() -> None:
     """So that two processes, and two batches of detections, can be compared."""
     first, last = recorded(F32)
@@ -181,17 +166,13 @@ def test_a_kernel_for_fp32_may_have_quantized_weights(types: str, precision: str
     assert node(primitiveType="brgemm_avx512_f32", inputTypes=types).precision == precision
 
 
-def test_layers_have_kernel_precision_and_shapes() -> None:
-    """As OpenVINO names them; inputs, constants and outputs are none, and a layer that did not run has no time."""
+def test_what_is_no_layer_or_did_not_run_is_left_out() -> None:
+    """Inputs, constants and outputs; 1×1 convolutions are proven by an operator of the canary of their own."""
     last = recorded(F32)[1]
-    found = layer_nodes(last)
-    wide, narrow = (each for each in found if each.operator == "Convolution")
-    assert (wide.implementation, wide.precision) == ("OpenVINO Convolution brgconv_avx512_f32", "fp32")
-    assert (narrow.implementation, narrow.canary) == ("OpenVINO Convolution brgconv_avx512_1x1_f32", "pointwise")
-    assert wide.shapes[:2] == ((2, 3, 16, 16), (32, 3, 3, 3))
-    kinds, ran = ({each.operator for each in some} for some in (found, timed_nodes(last, last, 2, 1.0)))
+    kinds, ran = ({each.operator for each in some} for some in (layer_nodes(last), timed_nodes(last, last, 2, 1.0)))
     assert kinds.isdisjoint({"Input", "Const", "Output"})
     assert kinds - ran == {"Reshape"}
+    assert [each.canary for each in layer_nodes(last) if each.operator == "Convolution"][1] == "pointwise"
 
 
 def test_the_first_pass_is_taken_out_of_the_averages() -> None:
