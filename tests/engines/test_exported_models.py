@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +20,7 @@ from modelzoo.errors import UsageError
 from modelzoo.measure.observing import output_agreement
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.codec import encode_json
-from modelzoo.records.evidence import KernelDigest, ProofVerdict
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.workload import Export, OutputAgreement, Weights, WeightsKind
 from modelzoo.workload import Workload
 
@@ -179,22 +178,3 @@ def test_an_error_of_the_framework_is_one_line(name: str, folder: Path) -> None:
     line = f"^classifier cannot run with fp32 {name}: [^\n]*; run it with --engine torch$"
     with pytest.raises(UsageError, match=line), model.explained_errors():
         model.call(wrong)
-
-
-def test_the_default_precision_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the kernels, by the canary and by the outputs, if the CPU has bf16."""
-    openvino = pytest.importorskip(OPENVINO, reason="OpenVINO is not installed")
-    if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        pytest.skip("OpenVINO has no bf16 kernels for this CPU")
-    if os.environ.get("ONEDNN_MAX_CPU_ISA"):
-        pytest.skip("OpenVINO's oneDNN may not use the bf16 instructions that OpenVINO sees")
-    options = openvino_engine.compile_options(resolved(OPENVINO))
-    for hint in (openvino_engine.PRECISION_HINT, "EXECUTION_MODE_HINT"):
-        del options[hint]
-    monkeypatch.setattr(openvino_engine, "compile_options", lambda setting: options)
-    export = exported(OPENVINO, CLASSIFIER, folder)
-    model, args = loaded(OPENVINO, CLASSIFIER, export)
-    canary: Any = create_engine(OPENVINO).open(resolved(OPENVINO)).canary()
-    assert canary.verdict("fp32") is CanaryVerdict.NOT_FP32
-    assert model.audit(args, canary=None).verdict is ProofVerdict.NOT_FP32
-    assert output_agreement(export, model.outputs(args), "fp32").is_same is False

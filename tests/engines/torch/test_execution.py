@@ -142,6 +142,13 @@ def test_what_is_not_compared_in_bf16() -> None:
         assert isinstance(TorchModel(work, setting, made).outputs(made.prepare(INPUTS.args)), Unavailable)
 
 
+class Output(dict[str, Any]):
+    """A mapping with a class of its own, made from keywords, like the outputs of transformers."""
+
+    def __init__(self, **items: Any) -> None:
+        super().__init__(items)
+
+
 def test_cast_and_channels_last_reach_the_inputs() -> None:
     """``prepare`` converts inputs the way the model was; ids stay integers."""
     setting = Setting("bf16", "cast", channels_last=True)
@@ -151,8 +158,9 @@ def test_cast_and_channels_last_reach_the_inputs() -> None:
     assert picture.dtype == torch.bfloat16
     assert picture.is_contiguous(memory_format=torch.channels_last)
     assert ids.dtype == torch.long
-    ((inner,),) = made.prepare(([INPUTS.args[0]],))
+    ((inner,), keyed) = made.prepare(([INPUTS.args[0]], Output(x=(INPUTS.args[0], 3))))
     assert inner.dtype == torch.bfloat16, "lists of images are converted, too"
+    assert (type(keyed), keyed["x"][0].dtype, keyed["x"][1]) == (Output, torch.bfloat16, 3)
 
 
 def test_a_failed_compilation_gives_its_reason() -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections import OrderedDict
 from contextlib import nullcontext
-from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 from modelzoo.engines.torch import precision
 from modelzoo.engines.torch.engine import TorchEngine
-from modelzoo.engines.torch.precision import mapped
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
 
@@ -38,29 +35,6 @@ def test_tf32_needs_a_cuda_device_that_has_it(
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "a GPU")
     with pytest.raises(EnvironmentProblem, match=problem) if problem else nullcontext():
         precision.check_precision(Setting("tf32", device="cuda:1"))
-
-
-class Output(OrderedDict[str, Any]):
-    """A mapping with a class of its own, made from keywords, like the outputs of transformers."""
-
-    def __init__(self, **items: Any) -> None:
-        super().__init__(items)
-
-
-class Pair(NamedTuple):
-    """A tuple with names."""
-
-    first: Any
-    second: Any
-
-
-def test_every_tensor_is_replaced_and_every_container_keeps_its_type() -> None:
-    """Whatever is no tensor stays as it is."""
-    value = {"a": [torch.ones(1), "text"], "b": Output(x=(torch.ones(1), 3)), "c": Pair(torch.ones(1), None)}
-    found = mapped(value, lambda tensor: tensor + 1)
-    assert found == {"a": [torch.full((1,), 2.0), "text"], "b": Output(x=(torch.full((1,), 2.0), 3)), "c": found["c"]}
-    assert type(found["b"]) is Output
-    assert (found["c"].first.item(), found["c"].second) == (2.0, None)
 
 
 BF16 = Setting("bf16")
