@@ -161,16 +161,9 @@ def test_chinese_sets_are_read_in_their_own_layouts(tmp_path: Path) -> None:
         (found,) = squad.read(tmp_path / "dev.json")
         assert (found.question, found.context, found.answers) == (ASKED, PASSAGE, answers)
         assert found.rules == "cmrc"
-
-
-def test_an_english_passage_with_chinese_words_is_scored_as_before(tmp_path: Path) -> None:
-    """The language is the passage's, so that scores of English sets do not depend on which span is predicted."""
-    content = dataset()
-    content["data"][0]["paragraphs"][0]["context"] = "The castle 大元通制 over the river is old."
-    (tmp_path / "set.json").write_text(json.dumps(content))
-    first, *_ = squad.read(tmp_path / "set.json")
-    assert first.rules == "words"
-    assert squad.f1("大元通制, the castle", "castle", first.rules) == pytest.approx(2 / 3)
+    content = json.dumps(dataset()).replace("The castle over", "The castle 大元通制 over")
+    (tmp_path / "dev.json").write_text(content)
+    assert squad.read(tmp_path / "dev.json")[0].rules == "words", "the passage's, whichever span is predicted"
 
 
 def test_what_is_said_of_questions() -> None:
@@ -207,20 +200,15 @@ def test_the_articles_of_wikitext_are_passages() -> None:
     assert squad.text_passages("one\ntwo\n \nthree\n\n\nfour") == ["one\ntwo", "three", "four"]
 
 
-@pytest.mark.parametrize(
-    ("question", "kind"),
-    [
-        ("When was the lighthouse on Gull Point finished?", "when"),
-        ("In which month does the snow melt?", "which"),
-        ("How many queens does a hive hold?", "how many"),
-        ("How long may the queen live?", "how many"),
-        ("How did the town pay for it?", "how"),
-        ("Whose patents were restored, and what for?", "who"),
-        ("To whom was it sold?", "who"),
-        ("Name the author of the song that whatever it was called.", "other"),
-        ("¿Quién diseñó el puente?", "other"),
-    ],
-)
-def test_questions_are_of_the_kind_of_their_question_word(question: str, kind: str) -> None:
+def test_questions_are_of_the_kind_of_their_question_word() -> None:
     """The first one, wherever it stands; "how" with a quantity is a kind of its own."""
-    assert squad.question_kind(question) == kind
+    for question, kind in {
+        "When was the lighthouse on Gull Point finished?": "when",
+        "In which month does the snow melt?": "which",
+        "How long may the queen live?": "how many",
+        "How did the town pay for it?": "how",
+        "Whose patents were restored, and what for?": "who",
+        "Name the author of the song that whatever it was called.": "other",
+        "¿Quién diseñó el puente?": "other",
+    }.items():
+        assert squad.question_kind(question) == kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -143,10 +144,10 @@ def test_what_is_not_compared_in_bf16() -> None:
 
 
 class Output(dict[str, Any]):
-    """A mapping with a class of its own, made from keywords, like the outputs of transformers."""
+    """A mapping with a class of its own, like the outputs of transformers."""
 
-    def __init__(self, **items: Any) -> None:
-        super().__init__(items)
+
+Pair = namedtuple("Pair", "first second")
 
 
 def test_cast_and_channels_last_reach_the_inputs() -> None:
@@ -158,9 +159,11 @@ def test_cast_and_channels_last_reach_the_inputs() -> None:
     assert picture.dtype == torch.bfloat16
     assert picture.is_contiguous(memory_format=torch.channels_last)
     assert ids.dtype == torch.long
-    ((inner,), keyed) = made.prepare(([INPUTS.args[0]], Output(x=(INPUTS.args[0], 3))))
+    (image,) = INPUTS.args
+    (inner,), keyed, pair = made.prepare(([image], Output(x=(image, 3)), Pair(image, None)))
     assert inner.dtype == torch.bfloat16, "lists of images are converted, too"
     assert (type(keyed), keyed["x"][0].dtype, keyed["x"][1]) == (Output, torch.bfloat16, 3)
+    assert (type(pair), pair.first.dtype, pair.second) == (Pair, torch.bfloat16, None)
 
 
 def test_a_failed_compilation_gives_its_reason() -> None:
