@@ -99,6 +99,13 @@ def test_a_model_that_was_built_in_another_type_is_judged_in_fp32(tmp_path: Path
     assert shown.count(f"were not all in fp32 (100 % {str(kind)[6:]}), and were converted to it") == 1
 
 
+@pytest.mark.parametrize("changes", [{"mode": "script"}, {"backend": "blas"}])
+def test_every_setting_that_is_timed_can_be_judged(changes: dict[str, Any], tmp_path: Path) -> None:
+    """Traced, and without oneDNN: each is compared with plain fp32."""
+    found = judged(tmp_path, setting=replace(FP32, **changes)).validity
+    assert found.verdict is ValidityVerdict.NUMERIC_ONLY, found.reason
+
+
 def inner_autocast(net: Any, x: Any) -> Any:
     """A product in bf16, whatever the setting is."""
     with torch.autocast("cpu", torch.bfloat16):
