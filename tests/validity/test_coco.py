@@ -58,7 +58,8 @@ def read(data: Path, masks: bool = True, **request: Any) -> Read:
 
 
 @pytest.mark.parametrize(
-    ("inside", "beside"), [("val2017", ""), ("images/val2017", ""), ("images", ""), (".", ""), ("val2017", "annotations")]
+    ("inside", "beside"),
+    [("val2017", ""), ("images/val2017", ""), ("images", ""), (".", ""), ("val2017", "annotations")],
 )
 def test_the_picture_folder_is_found_where_people_keep_it(tmp_path: Path, inside: str, beside: str) -> None:
     """Beside the file, by the split's name or under images, or as COCO's own; the directory itself may be given."""
@@ -200,10 +201,7 @@ def oriented(path: Path, orientation: int) -> None:
 
 
 def test_pictures_are_turned_as_the_sizes_in_the_file_are(tmp_path: Path) -> None:
-    """Boxes of the upright picture need it upright; half turns, which sizes do not show, follow the others.
-
-    A half turn alone is not applied, with a note; a quarter turn without a size is refused.
-    """
+    """Boxes of the upright picture need it upright; half turns, which sizes do not show, follow the others."""
     content = dataset()
     each("annotations", bbox=[3, 2, 6, 6])(content)
     path = stored(tmp_path, content)

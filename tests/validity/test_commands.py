@@ -135,10 +135,7 @@ def test_wrong_predictions_are_not_valid_and_what_was_found_in_the_data_is_said(
 
 
 def test_speed_and_validity_in_one_table(tmp_path: Path) -> None:
-    """``run --validate``: TARGET lines last, the table has the verdict, the reference is not judged against itself.
-
-    The processes are real. A fast wrong answer is not a success: the exit code is 1.
-    """
+    """``run --validate``, in real processes: a fast wrong answer is not a success, so the exit code is 1."""
     folder, path = written(tmp_path / "tiny", fault=True), tmp_path / "r.json"
     command = [*MODELZOO, "run", str(folder), "--weights", str(folder / "own.pt"), "--validate", *SHORT]
     done = run([*command, "--json", str(path)])

@@ -91,7 +91,7 @@ def test_whatever_changes_an_export_makes_another(tmp_path: Path) -> None:
 
 
 def test_the_batch_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Nested as the workload's own, with the same digest; and torch's outputs for it, and for a slightly changed one."""
+    """Nested as the workload's own, with the same digest; and torch's outputs for it and for a slightly changed one."""
     made = source(tmp_path)
     found = export(made)
     inputs, expected, changed = (store.read_inputs(found), *(store.read_expected(found, s) for s in (PLAIN, CHANGED)))

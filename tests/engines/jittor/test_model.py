@@ -51,10 +51,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> JittorModel:
 
 
 def test_a_call_returns_when_the_output_exists(model: JittorModel) -> None:
-    """Jittor computes nothing before it is asked to; so does a copy of the input, which is not part of a call.
-
-    The first call is part of loading the model.
-    """
+    """Jittor computes nothing before it is asked to, nor copies the input; the first call is part of loading."""
     assert (model.compilation.first_answer, fake_jittor.Var.pending) == (model.compilation.seconds, [])
     args = model.prepare(INPUTS.args)
     assert [arg.is_computed for arg in args] == [True]

@@ -48,10 +48,7 @@ def test_older_versions_get_older_operators(version: str | None, opset: int, mon
 def test_every_option_is_recorded_by_name_and_reaches_onnx_runtime(
     precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threads, execution, optimization, memory and fast math, whose layers stay out of ``Gemm``.
-
-    Threads do not spin beside torch, as in validation.
-    """
+    """With fast math, layers stay out of ``Gemm``; threads do not spin beside torch, as in validation."""
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     method = "fastmath" if precision == "bf16" else None
     setting = ResolvedSetting(precision=precision, bf16_method=method, threads=3, engine="onnxruntime")

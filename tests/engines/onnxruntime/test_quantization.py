@@ -68,7 +68,8 @@ def setting(recipe: str | None) -> ResolvedSetting:
 
 def test_the_recipe_that_was_left_open_is_chosen() -> None:
     """Per channel, whose predictions are nearer to those of fp32; ``dynamic`` is ONNX Runtime's default."""
-    for recipe, expected in ((None, RECIPES[1]), ("dynamic", RECIPES[0]), *((each, each) for each in (*RECIPES, "static"))):
+    same = ((each, each) for each in (*RECIPES, "static"))
+    for recipe, expected in ((None, RECIPES[1]), ("dynamic", RECIPES[0]), *same):
         asked = Setting("int8", engine="onnxruntime", recipe=recipe)
         OnnxRuntimeEngine().check(asked)
         assert OnnxRuntimeEngine().resolve(asked, batch=1, threads=1).recipe == expected

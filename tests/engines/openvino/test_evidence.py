@@ -75,7 +75,7 @@ def test_fp32_is_proven_by_the_kernels_and_the_canary() -> None:
     ("recording", "level", "requested", "verdict", "said"),
     [
         # OpenVINO's default is bf16 where the CPU has it.
-        (DEFAULT, "bf16", "fp32", ProofVerdict.NOT_FP32, "fp32: NOT FP32 (attention and conv and linear and matmul ran"),
+        (DEFAULT, "bf16", "fp32", ProofVerdict.NOT_FP32, "fp32: NOT FP32 (attention and conv and linear and matmul"),
         (DEFAULT, "bf16", "bf16", ProofVerdict.ACTIVE, ""),
         # Kernels that round inside are caught by the canary, although their names say f32.
         (F32, "bf16", "fp32", ProofVerdict.NOT_FP32, ""),

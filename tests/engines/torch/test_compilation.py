@@ -169,10 +169,7 @@ def test_other_shapes_are_refused(replayed: list[Graph]) -> None:
 
 
 def test_an_executable_in_graph_mode(replayed: list[Graph], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Preparing a batch copies it into the graph's inputs, and outputs that are kept are copied out of it.
-
-    The model itself is called for the warm-up and the capture only.
-    """
+    """A batch is copied into the graph's inputs, and outputs out of it; the model is called before the capture only."""
     calls: list[int] = []
     monkeypatch.setattr(compilation, "require_mode", lambda setting: None)
     setting = replace(GRAPH, device="cpu")  # the device is simulated, the tensors are not

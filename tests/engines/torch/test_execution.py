@@ -80,7 +80,7 @@ def test_every_fp32_setting_computes_the_same(setting: Setting, expected: torch.
 
 
 def test_outputs_are_compared_with_those_of_the_default_backend_and_memory_format(expected: torch.Tensor) -> None:
-    """oneDNN is off while the setting runs, and on for the eager module, so that it does not share what may be wrong."""
+    """oneDNN is off while the setting runs, and on for the eager module, which shall not share what may be wrong."""
     used: list[bool] = []
     setting = Setting(backend="blas", channels_last=True)
     with torch.inference_mode(), switches.applied(setting):

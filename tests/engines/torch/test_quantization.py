@@ -72,10 +72,7 @@ def test_the_recipe_that_suits_the_machine(
     expected: str | Exception,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """torchao where it is installed and its products have a kernel, or the first library that this torch has.
-
-    What was asked for is never replaced, and what was resolved stays so.
-    """
+    """torchao where it has a kernel, or the first library of this torch; what was asked for is never replaced."""
     monkeypatch.setattr(platform, "machine", lambda: architecture)
     monkeypatch.setattr(quantization, "installed_version", lambda name: torchao)
     monkeypatch.setattr(torch.backends, "quantized", SimpleNamespace(supported_engines=engines))
@@ -142,11 +139,7 @@ def test_a_static_recipe_is_for_x86(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_torchao
 def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
-    """What oneDNN logs is int8, and all of the arithmetic; the ranges are of other inputs than those that are measured.
-
-    Also of a sum that the convolution before it computes, whose other operand comes after the weights. What is audited
-    after the canary is what was compiled before it: nothing is compiled again.
-    """
+    """What oneDNN logs is int8, also of a sum that a convolution computes; the ranges are of other inputs."""
     setting = ResolvedSetting("int8", recipe="static", mode="compile", batch=2, threads=1)
     work = replace(CLASSIFIER, build=lambda options: Residual())
     source = source_of(work, tmp_path, setting)
