@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +32,7 @@ def data(tmp_path: Path) -> Path:
     with torch.no_grad():
         right = trained()(features).flatten() + 0.04 * torch.randn(ROWS, generator=generator)
     path = tmp_path / "rows.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*(f"x{number}" for number in range(8)), "right"])
-        writer.writerows([*row.tolist(), float(number)] for row, number in zip(features, right))
+    np.savetxt(path, torch.column_stack([features, right]).numpy(), delimiter=",", header="the right one is the last")
     return path
 
 

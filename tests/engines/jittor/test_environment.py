@@ -16,7 +16,6 @@ from places import ROOT
 
 from modelzoo.engines.jittor import environment, remote
 from modelzoo.engines.jittor.environment import import_jittor, reason_of
-from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.discovery import CHECKOUT
@@ -179,10 +178,3 @@ def test_a_process_that_dies_is_explained(model: remote.RemoteModel) -> None:
     """By its exit code and its last line."""
     with pytest.raises(WorkerError, match=r"^Jittor's process ended with code 1: no memory left$"):
         model.predict(torch.tensor([float("nan")]))
-
-
-def test_it_only_predicts(model: remote.RemoteModel) -> None:
-    """What the process runs is shown by the measuring workers."""
-    found = (model.outputs(()), model.kernels(()), model.audit((), canary=None), model.profile((), evidence=None))
-    assert set(found) == {remote.ELSEWHERE}
-    assert isinstance(model.flops(()), Unavailable)

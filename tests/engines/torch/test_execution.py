@@ -121,18 +121,15 @@ def test_outputs_in_bf16_come_with_what_rounding_causes(
         assert 1e-4 < abs(rounded - found.expected[0]).mean() / abs(found.expected[0]).mean() < 2e-2
 
 
-class OnlyInAutocast(torch.nn.Module):
-    """A model that demands it."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The same image."""
-        if not torch.is_autocast_enabled("cpu"):
-            raise RuntimeError("call me in autocast")
-        return x
-
-
 def test_what_is_not_compared_in_bf16() -> None:
     """A detector's detections, which rounding changes, and a model that is left in bf16 alone or runs in no other."""
+
+    class OnlyInAutocast(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if not torch.is_autocast_enabled("cpu"):
+                raise RuntimeError("call me in autocast")
+            return x
+
     for work, model, method in (
         (TOY, build({}), "cast"),
         (replace(TOY, heads=lambda model: {}), build({}), "autocast"),
@@ -217,9 +214,8 @@ def test_packed_layers_can_be_compiled_where_inductor_would_fuse_them() -> None:
 
 def test_a_model_without_linear_layers_cannot_have_them_packed() -> None:
     """What would have no effect is refused."""
-    with pytest.raises(
-        UsageError, match="with linear=onednn: the model has no torch.nn.Linear layer; leave linear out"
-    ):
+    message = "with linear=onednn: the model has no torch.nn.Linear layer; leave linear out"
+    with pytest.raises(UsageError, match=message):
         execution.build(TOY, torch.nn.ReLU(), INPUTS, Setting(linear="onednn"))
 
 
