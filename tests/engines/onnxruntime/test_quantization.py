@@ -129,10 +129,7 @@ def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
 
 def test_constants_in_another_file_are_found(tmp_path: Path) -> None:
     """Also those that decide about shapes, such as the dimensions of a mean, which are inputs from opset 18 on."""
-    weights = {
-        "weight": np.ones((4, 3, 3, 3), np.float32),
-        "dimensions": np.array([2, 3]),
-    }
+    weights = {"weight": np.ones((4, 3, 3, 3), np.float32), "dimensions": np.array([2, 3])}
     nodes = [
         onnx.helper.make_node("Conv", ["x", "weight"], ["found"], "conv"),
         onnx.helper.make_node("ReduceMean", ["found", "dimensions"], ["mean"]),
