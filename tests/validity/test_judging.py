@@ -122,23 +122,6 @@ def test_shards_hold_every_item_once_and_end_between_batches(kind: str, tmp_path
             assert rows % task.context.request.batch == 0
 
 
-class Numbers(ScoredTask):
-    """Items that cost nothing."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def read(self, request: ValidityRequest) -> list[int]:
-        return list(range(self.count))
-
-
-@pytest.mark.parametrize(("count", "items"), [(9, 4), (400, 4), (401, 5)])
-def test_a_shard_is_a_hundredth_of_the_data(count: int, items: int) -> None:
-    """But four items at least; whole batches may make it larger."""
-    task = Numbers(count).bind(TaskContext("toy", ValidityRequest(batch=2)))
-    assert judging.plan_shards(task, FACTS).shards[0].items == math.ceil(items / 2) * 2
-
-
 def test_the_plan_is_the_same_where_the_data_is_elsewhere(tmp_path: Path) -> None:
     """Hosts need not keep it in the same directory."""
     first = judging.plan_shards(task_of("detection", tmp_path / "one"), FACTS, 2)

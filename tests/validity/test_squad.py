@@ -20,13 +20,11 @@ from modelzoo.validity import Answers, squad
     [
         # Articles, case and punctuation do not count; words are a multiset; the best gold answer counts.
         ("words", "the Broncos", ["Broncos"], 1, 1),
-        ("words", "Denver Broncos!", ["denver broncos"], 1, 1),
         ("words", "in the old customs house", ["old customs house"], 0, 2 * (3 / 4) * 1 / (3 / 4 + 1)),
         ("words", "six", ["seven", "six families"], 0, 2 / 3),
         ("words", "cat cat dog", ["cat dog dog"], 0, 2 / 3),
         ("words", "Paris", ["London"], 0, 0),
         ("words", "", [], 1, 1),
-        ("words", "Paris", [], 0, 0),
         ("words", "", ["Paris"], 0, 0),
         ("words", "a", ["the", "Paris"], 0, 0),
         # Only ASCII's punctuation is dropped, as in SQuAD's scripts.
@@ -38,20 +36,16 @@ from modelzoo.validity import Answers, squad
         ("characters", "北 京", ["北京"], 1, 1),
         ("characters", "《三国演义》（小说）", ["三国演义小说"], 1, 1),
         ("characters", "北海", ["海北"], 0, 1),
-        ("characters", "東京タワー。", ["東京タワー"], 1, 1),
         ("characters", "NBA总冠军", ["NBA 总冠军"], 1, 1),
         ("characters", "第3名", ["3"], 0, 2 * (1 / 3) / (1 / 3 + 1)),
-        ("characters", "。", ["北京"], 0, 0),
         # As the script of CMRC 2018 gives with NLTK's words: the longest common substring, punctuation that it lists.
         ("cmrc", "在北京大学", ["北京大学"], 0, 2 * (4 / 5) / (4 / 5 + 1)),
         ("cmrc", "北京。", ["北京"], 1, 1),
-        ("cmrc", "北京 ", ["北京"], 1, 1),
         ("cmrc", "北海", ["海北"], 0, 1 / 2),
         ("cmrc", "the NBA", ["NBA"], 0, 2 * (1 / 2) / (1 / 2 + 1)),
         ("cmrc", "光荣和ω-force", ["光荣和ωforce"], 1, 1),
         ("cmrc", "11.42亿元", ["11.42"], 0, 2 * (1 / 3) / (1 / 3 + 1)),
         ("cmrc", "Henry A. Walsh", ["Henry A.Walsh"], 0, 2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2)),
-        ("cmrc", "50%", ["50"], 0, 2 * (1 / 2) / (1 / 2 + 1)),
         ("cmrc", "", ["北京"], 0, 0),
     ],
 )

@@ -245,19 +245,3 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
     writing = stored(tmp_path, ".toy-0123.tmp", 0.9 * store.PROTECTED_SECONDS / 86400, complete=False)
     store.prune(tmp_path, 0)
     assert sorted(tmp_path.iterdir()) == [writing, old]
-
-
-def test_a_directory_that_cannot_be_removed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It counts as no export then, and the next one goes."""
-    stuck, _ = stored(tmp_path, "stuck", 9), stored(tmp_path, "old", 5)
-    remove = shutil.rmtree
-
-    def fails(path: Path) -> None:
-        if path == stuck:
-            raise PermissionError(path)
-        remove(path)
-
-    monkeypatch.setattr(shutil, "rmtree", fails)
-    store.prune(tmp_path, 100)
-    assert list(tmp_path.iterdir()) == [stuck]
-    assert not (stuck / store.MANIFEST).exists()

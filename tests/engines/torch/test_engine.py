@@ -121,24 +121,3 @@ def test_a_missing_module_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "import_torchvision", broken)
     with pytest.raises(EnvironmentProblem, match="does not match"), TorchEngine().explained_errors():
         raise RuntimeError("operator torchvision::nms does not exist")
-
-
-def test_products_are_called_again_without_a_limit_on_an_emulated_processor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And for 6 s where the machine is what it says."""
-    budgets: list[float] = []
-
-    def noting(collector: Any, budget: float, asked: str) -> Any:
-        budgets.append(budget)
-        return collector.products()
-
-    monkeypatch.setattr(recording, "ask_products", noting)
-    setting, machine = ResolvedSetting("fp32", batch=2, threads=torch.get_num_threads()), facts.read_machine()
-    source, session = source_of(CLASSIFIER, tmp_path, setting), TorchSession(setting)
-    with session.active():
-        model = session.load(CLASSIFIER, source.weights, source.inputs)
-        for emulator in (None, "qemu-user"):
-            monkeypatch.setattr(facts, "read_machine", lambda found=emulator: replace(machine, emulator=found))
-            model.audit(model.prepare(source.inputs.args), canary=None, replay=True)
-    assert budgets == [6.0, inf]
