@@ -52,8 +52,7 @@ def name(request: pytest.FixtureRequest) -> str:
 def exported(name: str, workload: Workload, folder: Path) -> Export:
     """The export of ``workload``, made by the first test that asks for it."""
     setting = resolved(name)
-    export = create_engine(name).export(setting, source_of(workload, folder, setting))
-    return export
+    return create_engine(name).export(setting, source_of(workload, folder, setting))
 
 
 def loaded(name: str, workload: Workload, export: Export) -> tuple[Any, tuple[Any, ...]]:

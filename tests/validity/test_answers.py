@@ -13,7 +13,6 @@ from validity import toys
 from validity.toys import judge
 
 from modelzoo.frozen import replace
-from modelzoo.records.exhibits import ShownAnswers
 from modelzoo.records.partial import AnsweredQuestion, ScoredAnswer
 from modelzoo.records.validity import ReasonKind, ValidityRequest
 from modelzoo.validity import Answers, Predictor, squad

@@ -10,7 +10,14 @@ import pytest
 from modelzoo.frozen import replace
 from modelzoo.records.partial import Row
 from modelzoo.records.validity import MetricChange
-from modelzoo.validity.changes import SIGNIFICANCE, certain_loss, class_changes, class_checks, lost_items, with_allowed_losses
+from modelzoo.validity.changes import (
+    SIGNIFICANCE,
+    certain_loss,
+    class_changes,
+    class_checks,
+    lost_items,
+    with_allowed_losses,
+)
 from modelzoo.validity.checks import check_value
 from modelzoo.validity.rows import Metric
 

@@ -18,7 +18,6 @@ from validity.toys import bind, judge, predictor
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.exhibits import ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, JudgedSoFar, PartialResult, TopClasses
 from modelzoo.records.validity import Reason, ReasonKind
 from modelzoo.validity import Predictor, Validity

@@ -114,9 +114,7 @@ def test_the_builtin_inputs_show_numbers_only(tmp_path: Path, called: Called) ->
     assert "would pass at" in err
 
 
-def test_wrong_predictions_are_not_valid_and_what_was_found_in_the_data_is_said(
-    tmp_path: Path, called: Called
-) -> None:
+def test_wrong_predictions_are_not_valid_and_what_was_found_in_the_data_is_said(tmp_path: Path, called: Called) -> None:
     """A model that negates its scores under autocast ends with exit code 1; a truncated picture is left out."""
     random = np.random.default_rng(0)
     for number in range(30):

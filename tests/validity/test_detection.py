@@ -17,7 +17,6 @@ from validity import toys
 from validity.toys import bind, judge
 
 from modelzoo.frozen import replace
-from modelzoo.records.exhibits import ShownObjects
 from modelzoo.records.partial import MatchedPair, Matches, PictureNote, Row, UnmatchedObject
 from modelzoo.validity import Detection, Predictor, ValidityRequest, average_precision, detection_figures
 from modelzoo.validity.detection import coco_detections, drawn_detections

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import threading
 from pathlib import Path
@@ -19,7 +18,7 @@ from modelzoo.frozen import replace
 from modelzoo.records import codec
 from modelzoo.records.fleet import ShardPlan
 from modelzoo.records.partial import PartialResult, Row
-from modelzoo.validity import Predictor, ScoredTask, Task, TaskContext, ValidityRequest, judging
+from modelzoo.validity import Predictor, Task, ValidityRequest, judging
 from modelzoo.validity.judging import compare, conclude, merge
 from modelzoo.validity.prefetch import prefetch
 

@@ -14,7 +14,6 @@ from validity.toys import judge
 
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
-from modelzoo.records.exhibits import ShownPassages
 from modelzoo.validity import LanguageModeling, Predictor, Validity, ValidityRequest
 from modelzoo.validity.bounds import percentile_bounds
 from modelzoo.validity.language import read_passages, scored

@@ -8,7 +8,7 @@ import pytest
 from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
 
 from modelzoo.engines.export import onnx as exporter
-from modelzoo.engines.export.onnx import (GRAPH_OPSET, MODEL, WEIGHTS, WITH_HEADS, onnx_conversion, write_onnx)
+from modelzoo.engines.export.onnx import GRAPH_OPSET, MODEL, WEIGHTS, WITH_HEADS, onnx_conversion, write_onnx
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import installation
 from modelzoo.records.workload import Conversion

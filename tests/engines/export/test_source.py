@@ -12,14 +12,7 @@ import pytest
 import torch
 from exportable_workloads import CLASSIFIER, Classifier, resolved, source_of
 
-from modelzoo.engines.export.source import (
-    PLAIN,
-    NamedOutput,
-    Structure,
-    flatten,
-    rebuild,
-    state_sha256
-)
+from modelzoo.engines.export.source import PLAIN, Structure, flatten, rebuild, state_sha256
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode

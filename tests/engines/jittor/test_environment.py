@@ -64,8 +64,7 @@ def test_processes_are_started_with_threads_and_a_cache_that_they_can_write_to(
 
 
 @pytest.mark.parametrize(
-    ("architecture", "folder"),
-    [("x86_64", "dnnl_lnx_2.2.0_cpu_gomp"), ("aarch64", "dnnl_lnx_2.2.0_cpu_gomp_aarch64")],
+    ("architecture", "folder"), [("x86_64", "dnnl_lnx_2.2.0_cpu_gomp"), ("aarch64", "dnnl_lnx_2.2.0_cpu_gomp_aarch64")]
 )
 def test_onednn_is_where_jittor_looks_for_it(
     architecture: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

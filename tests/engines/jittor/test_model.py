@@ -16,7 +16,6 @@ from safetensors.numpy import save_file
 
 from modelzoo.engines.jittor import model as jittor_model
 from modelzoo.engines.jittor.model import JittorModel
-from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError, WeightsError
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofVerdict

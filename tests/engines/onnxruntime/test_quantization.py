@@ -21,8 +21,6 @@ from modelzoo.engines.onnxruntime.quantization import calibration, convolution_w
 from modelzoo.errors import UsageError
 from modelzoo.evidence.rounded import rounded_to
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import Evidence
-from modelzoo.records.profile import Flops
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload import InputRequest, Inputs, Workload

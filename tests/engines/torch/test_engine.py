@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from math import inf
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from exportable_workloads import CLASSIFIER, source_of
 from simulated_device import SimulatedDevice
 
 from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.engine import TorchEngine, TorchSession
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.evidence import recording
-from modelzoo.frozen import replace
-from modelzoo.machine import facts, installation, libraries
+from modelzoo.machine import installation, libraries
 from modelzoo.measure.clock import clock_for
 from modelzoo.setting import ResolvedSetting, Setting
 

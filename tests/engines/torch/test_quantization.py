@@ -21,7 +21,7 @@ from modelzoo.engines.torch.engine import TorchEngine, TorchSession
 from modelzoo.engines.torch.quantization import quantized, resolve_recipe
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import Evidence, ProofSource, ProofVerdict
+from modelzoo.records.evidence import ProofSource, ProofVerdict
 from modelzoo.setting import ResolvedSetting, Setting
 
 INT8 = Setting("int8")
