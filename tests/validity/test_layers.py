@@ -23,6 +23,7 @@ from modelzoo.validity.layers import (
     is_observable,
     layer_errors,
     observe,
+    scale_change,
 )
 
 
@@ -168,6 +169,16 @@ def test_nan_is_attributed_to_the_layer_where_it_begins(model: Any) -> None:
     layers = errors(predictor(model), autocast(faulty))
     culprit = culprit_of(layers)
     assert (culprit.name, culprit.finite, culprit.error, culprit.ratio) == ("6", False, None, None)
+
+
+def test_scale_and_its_error() -> None:
+    """A factor is found with a tiny error; noise has a scale within three of its errors."""
+    generator = torch.Generator().manual_seed(0)
+    values, noise = (torch.randn(40_000, generator=generator) for _ in range(2))
+    assert scale_change(values * 1.05, values) == (pytest.approx(0.05, abs=1e-6), pytest.approx(0, abs=1e-6))
+    factor, error = scale_change(values + 0.2 * noise, values)
+    assert abs(factor) < 3 * error
+    assert scale_change(values, torch.zeros_like(values)) == (0, 0)
 
 
 def test_a_small_sample_is_kept_of_each_call_of_a_layer() -> None:

@@ -24,6 +24,7 @@ from modelzoo.records.validity import ReasonKind, ValidityRequest, ValidityVerdi
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.validity import Classification
+from modelzoo.validity.finite import places
 from modelzoo.validity.predictors import bound_task, validate
 from modelzoo.views.judgement import valid_line
 from modelzoo.views.validity import document
@@ -169,6 +170,15 @@ def test_an_infinity_that_fp32_has_too_is_no_fault(tmp_path: Path, after: Any, s
     found = judged(tmp_path, after=after, setting=setting).validity
     assert found.verdict is ValidityVerdict.NUMERIC_ONLY
     assert found.figures["kl_max"] < 0.01
+
+
+def test_places_that_are_not_finite_are_told_apart() -> None:
+    """In lists, tuples and dicts of tensors; by tensor, place and kind."""
+    good = ({"a": [torch.ones(2)]}, torch.tensor([1]))
+    assert places(good) == ""
+    bad = [places((good, [torch.tensor(values)])) for values in ([1.0, torch.inf], [1.0, -torch.inf], [torch.inf, 1.0])]
+    assert len({"", *bad}) == 4
+    assert places((good, [torch.tensor([9.0, torch.inf])])) == bad[0]
 
 
 @pytest.mark.parametrize("is_bf16", [True, False])

@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 from simulated_device import SimulatedDevice, cuda_module, npu_module
 
+from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import devices
 from modelzoo.engines.torch.devices import device_problem
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.evidence import audit
+from modelzoo.evidence.device_attribution import DeviceKernel
+from modelzoo.records.evidence import KernelDigest
 
 
 def install(monkeypatch: pytest.MonkeyPatch, **modules: Any) -> None:
@@ -117,6 +121,15 @@ def test_torch_npu_that_cannot_be_used(error: Exception | None, message: str, mo
     monkeypatch.setattr(devices.importlib, "import_module", import_module)
     with pytest.raises(EnvironmentProblem, match=message):
         devices.check_device("npu")
+
+
+@pytest.mark.parametrize("name", ["nvjet_tst_192x16_64x8_2x2_2cta_h_bz_TNT", "Memcpy DtoD (Device -> Device)"])
+def test_a_digest_needs_a_product(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that only copy prove nothing about a process."""
+    monkeypatch.setattr(audit, "run_device_profiled", lambda *given: (DeviceKernel(name, 1.0),))
+    found = devices.digest(lambda: None, SimulatedDevice())
+    copies = Unavailable("no kernel that multiplies matrices ran on the device")
+    assert found == copies if "Memcpy" in name else isinstance(found, KernelDigest)
 
 
 OUT_OF_MEMORY = (

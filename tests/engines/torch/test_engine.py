@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from math import inf
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from exportable_workloads import CLASSIFIER, source_of
 from simulated_device import SimulatedDevice
 
 from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.engine import TorchEngine, TorchSession
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.machine import installation, libraries
+from modelzoo.evidence import recording
+from modelzoo.frozen import replace
+from modelzoo.machine import facts, installation, libraries
 from modelzoo.measure.clock import clock_for
 from modelzoo.setting import ResolvedSetting, Setting
 
@@ -91,8 +96,9 @@ def test_a_lost_device_ends_an_active_session_in_one_line() -> None:
 
 
 def test_an_active_session_is_in_inference_mode() -> None:
-    """Switches hold inside the block alone, each time that it is entered."""
-    session = TorchEngine().open(ResolvedSetting(backend="blas", threads=torch.get_num_threads()))
+    """Switches hold inside the block alone, each time that it is entered; the seed is the process's."""
+    session = TorchEngine().open(ResolvedSetting(backend="blas", threads=torch.get_num_threads(), seed=5))
+    assert torch.initial_seed() == 5
     for _ in range(2):
         with session.active() as names:
             assert torch.is_inference_mode_enabled()
@@ -116,3 +122,24 @@ def test_a_missing_module_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "import_torchvision", broken)
     with pytest.raises(EnvironmentProblem, match="does not match"), TorchEngine().explained_errors():
         raise RuntimeError("operator torchvision::nms does not exist")
+
+
+def test_products_are_called_again_without_a_limit_on_an_emulated_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And for 6 s where the machine is what it says."""
+    budgets: list[float] = []
+
+    def noting(collector: Any, budget: float, asked: str) -> Any:
+        budgets.append(budget)
+        return collector.products()
+
+    monkeypatch.setattr(recording, "ask_products", noting)
+    setting, machine = ResolvedSetting("fp32", batch=2, threads=torch.get_num_threads()), facts.read_machine()
+    source, session = source_of(CLASSIFIER, tmp_path, setting), TorchSession(setting)
+    with session.active():
+        model = session.load(CLASSIFIER, source.weights, source.inputs)
+        for emulator in (None, "qemu-user"):
+            monkeypatch.setattr(facts, "read_machine", lambda found=emulator: replace(machine, emulator=found))
+            model.audit(model.prepare(source.inputs.args), canary=None, replay=True)
+    assert budgets == [6.0, inf]
