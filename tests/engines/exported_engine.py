@@ -87,7 +87,6 @@ class ExportedSession(FakeSession):
         self.model = ExportedModel
 
     def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> FakeModel:
-        assert export is not None
         with np.load(Path(export.path) / ARRAYS) as stored:
             arrays = [stored[name] for name in stored.files]
         layers = list(zip(arrays[::2], arrays[1::2]))

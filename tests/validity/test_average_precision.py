@@ -92,11 +92,6 @@ def test_figures_are_pycocotools_own() -> None:
         assert ours.pictures == 4
 
 
-def test_no_detections_have_no_ap() -> None:
-    """An empty result is AP 0, not an error."""
-    assert ap.evaluate(annotations_of(annotated(6)), [1], [], "bbox").figures["ap"] == 0
-
-
 def repeated(
     content: Mapping[str, Any], results: Sequence[Mapping[str, Any]], counts: Sequence[int]
 ) -> tuple[Any, Any]:
@@ -113,7 +108,7 @@ def repeated(
     return {**content, "images": images, "annotations": annotations}, found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_ap_of_drawn_pictures_is_cocoevals_on_a_set_that_repeats_them(seed: int) -> None:
     """Pictures drawn several times or never, crowds, false detections and pictures without objects."""
     content = annotated(14, seed)
@@ -151,14 +146,10 @@ def mean_ap(categories: Mapping[int, ap.CategoryMatches]) -> float:
     return float(np.nanmean(values))
 
 
-def judged(reference: ap.Evaluation, tested: ap.Evaluation) -> AveragePrecisions:
-    return AveragePrecisions("box", reference, tested, ap.resample(reference, tested))
-
-
-def change_of(reference: ap.Evaluation, tested: ap.Evaluation) -> MetricChange:
-    change = judged(reference, tested).change
-    assert change is not None
-    return change
+def judged(reference: ap.Evaluation, tested: ap.Evaluation) -> tuple[MetricChange, AveragePrecisions]:
+    """How AP changed."""
+    found = AveragePrecisions("box", reference, tested, ap.resample(reference, tested))
+    return found.change, found
 
 
 def test_the_interval_contains_the_true_change_of_ap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,10 +162,9 @@ def test_the_interval_contains_the_true_change_of_ap(monkeypatch: pytest.MonkeyP
     covered, kept = [], []
     for _ in range(50):
         pair = drawn_world(random, 80, 0.06)
-        change, ratio = change_of(*pair), judged(*pair).ratio
+        change, found = judged(*pair)
         covered.append(change.low <= true <= change.high)
-        assert ratio is not None
-        kept.append(ratio.lower(0.95) <= 1 + true / large[0].figures["ap"])
+        kept.append(found.ratio.lower(0.95) <= 1 + true / large[0].figures["ap"])
     assert np.mean(covered) >= 0.857  # three standard errors of the simulation below 0.95
     assert np.mean(kept) >= 0.857
 
@@ -192,26 +182,19 @@ def test_an_object_is_a_share_of_ap_by_its_category() -> None:
 def test_models_that_find_the_same_have_the_bound_of_the_rule_of_three() -> None:
     """As if the objects of 3 pictures could be lost, of pictures with as much of AP as an object's picture has."""
     reference, _ = drawn_world(np.random.default_rng(0), 300, 0.0)
-    change = change_of(reference, reference)
+    change, _ = judged(reference, reference)
     size = typical_size(ap.picture_sizes(reference))
     assert change.change == 0
     assert change.possible_loss == pytest.approx(3 * size / 300, rel=0.1)
     assert change.detectable_loss == pytest.approx(3 * size / 300)
 
 
-def test_large_sets_get_fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the interval of 5,000 pictures takes seconds."""
-    pair = drawn_world(np.random.default_rng(0), 30, 0.05)
-    assert len(ap.resample(*pair).added) == ap.DRAWS
-    monkeypatch.setattr(ap, "WORK", 1)
-    assert len(ap.resample(*pair).added) == ap.FEWEST_DRAWS
-
-
 def test_a_model_without_detections_loses_everything() -> None:
-    """Its AP is 0 in every draw."""
+    """Its AP is 0, also in every draw."""
+    assert ap.evaluate(annotations_of(annotated(6)), [1], [], "bbox").figures["ap"] == 0
     reference, _ = drawn_world(np.random.default_rng(0), 40, 0.0)
     nothing = ap.Evaluation(dict.fromkeys(ap.AP_NAMES, 0.0), 40, {})
-    change = change_of(reference, nothing)
+    change, _ = judged(reference, nothing)
     assert change.change == -reference.figures["ap"]
     assert change.low < -reference.figures["ap"]
     assert change.high < 0

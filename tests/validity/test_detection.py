@@ -1,134 +1,210 @@
-"""A trained detector judged: AP as measured, planted faults, pictures, masks through a toy model."""
+"""A detector judged: what its output becomes, which objects match, AP and agreement, planted faults."""
 
 from __future__ import annotations
 
-import sys
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from pycocotools import mask as rle
 from validity import toys
-from validity.conftest import hidden
-from validity.toys import Make, Run, judge
+from validity.toys import bind, judge
 
-from modelzoo.records.partial import PictureNote
-from modelzoo.validity import Detection, Predictor, ValidityRequest, average_precision
+from modelzoo.frozen import replace
+from modelzoo.records.partial import MatchedPair, Matches, PictureNote, Row, UnmatchedObject
+from modelzoo.validity import Detection, Predictor, ValidityRequest, average_precision, detection_figures
+from modelzoo.validity.detection import coco_detections, drawn_detections
+from modelzoo.validity.detection_figures import Detections, iou, match
+from modelzoo.validity.judging import compare, conclude
+from modelzoo.workload.inputs import Picture
 
-
-@pytest.fixture(autouse=True)
-def _few_candidates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those with lower scores take seconds in NMS, and so do a thousand draws; neither changes a verdict here."""
-    if "detector" in request.fixturenames and request.node.get_closest_marker("slow") is None:
-        module = sys.modules[request.getfixturevalue("detector").task.preprocess.__module__]
-        monkeypatch.setattr(module, "SCORE", 0.1)
-        monkeypatch.setattr(average_precision, "DRAWS", 200)
-
-
-@pytest.fixture
-def run(against: Run, detector: Any) -> Run:
-    """Judge a predictor beside the trained detector."""
-    return partial(against, detector, layers=False, pictures=0)
+# pycocotools triggers it in numpy 2.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+TASK = Detection(lambda picture: picture, lambda: {1: (1, "square"), 2: (2, "quadrangle")}, masks=True)
+PICTURE = Picture("a", Image.new("RGB", (100, 50)), (200, 100))
+ROWS = [(None, PICTURE)]
 
 
-@pytest.mark.slow
-def test_the_whole_sample_set(run: Run, detector: Any, autocast: Make) -> None:
-    """AP .345 and AP50 .507 in fp32, .347 and .507 in bf16; 79 pictures are too few to show a loss of 1 %."""
-    judged = run(autocast(detector.model), data=str(detector.data))
-    assert judged.reference == pytest.approx(0.345, abs=0.0015)
-    assert judged.tested == pytest.approx(0.347, abs=0.003)
-    assert judged.figures["box_ap50_reference"] == pytest.approx(0.507, abs=0.0015)
-    assert judged.figures["box_ap50_tested"] == pytest.approx(0.507, abs=0.004)
-    assert (judged.verdict, judged.metric, judged.counts["pictures"]) == ("INCONCLUSIVE", "box_ap", 79)
-    assert judged.reason is not None and judged.reason.more_items
+def output(first: tuple[float, ...] = (0, 0, 9, 9), scores: tuple[float, ...] = (0.3, 0.8)) -> list[dict[str, Any]]:
+    """Two detections in one picture."""
+    masks = torch.zeros(2, 1, 50, 100)
+    masks[:, :, 10:20, 30:60] = 0.9
+    boxes = torch.tensor([first, (30, 10, 60, 20)])
+    return [{"boxes": boxes, "scores": torch.tensor(scores), "labels": torch.tensor([1, 2]), "masks": masks}]
 
 
-def test_a_sample_of_annotated_pictures(run: Run, detector: Any, recorder: Any) -> None:
-    """12 pictures: INCONCLUSIVE, with AP by size and pictures of two of them."""
-    judged = run(data=str(detector.data / "instances_val2017.json"), limit=12, pictures=2)
-    assert (judged.verdict, judged.exit_code) == ("INCONCLUSIVE", 2)
-    assert 0.2 < judged.figures["box_ap_reference"] < 0.6
-    assert "box_ap_small_reference" in judged.figures
-    assert [each.metric for each in judged.changes] == ["box_ap", "detection_agreement"]
-    assert judged.changes[0].change == pytest.approx((judged.tested or 0) - (judged.reference or 0))
-    assert judged.deciding_change == judged.changes[0]
-    assert len(recorder.pictures) == 2
-    drawn = recorder.pictures[0].detections
-    assert Path(drawn.source.path).is_file()
-    assert len(drawn.tested.boxes) == len(drawn.tested.names) >= len(drawn.matches.pairs)
+def test_boxes_and_masks_come_in_pixels_of_the_original() -> None:
+    """A picture read at half its size: boxes are doubled, masks scaled, the best score comes first."""
+    (found,) = TASK.predictions(output(), ROWS)
+    assert (found.finite, found.labels.tolist(), found.boxes[0].tolist()) == (True, [2, 1], [60, 20, 120, 40])
+    record = coco_detections(found, PICTURE.size, {1: 11, 2: 12})
+    assert record.categories == (12, 11)
+    assert record.boxes[:4] == (60, 20, 60, 20)
+    mask = rle.decode({"size": list(record.mask_size), "counts": record.masks[0]})
+    assert mask.shape == (100, 200)
+    assert mask[20:40, 60:120].all()
+    assert mask.sum() == 20 * 60
+    assert coco_detections(found, PICTURE.size, {1: 5}).categories == (5,), "an annotation file may have fewer classes"
 
 
-def test_the_builtin_set_says_how_small_it_is(run: Run) -> None:
-    """Without data: 8 crops of one photograph."""
-    judged = run(layers=True)
-    assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
-    assert (judged.items, judged.item, judged.labelled) == (8, "crop", False)
-    assert judged.figures["matched"] >= 8
+def test_drawn_boxes_come_in_pixels_of_the_picture_as_read() -> None:
+    """With the names of their classes, the masks at the size that was read, and no more than were asked for."""
+    (found,) = TASK.predictions(output(), ROWS)
+    drawn = drawn_detections(found, PICTURE, {2: "dog"}, 1)
+    assert drawn.boxes == ((30, 10, 60, 20),)
+    assert (drawn.names, drawn.mask_size, len(drawn.masks)) == (("dog",), (50, 100), 1)
+    assert drawn_detections(found, PICTURE, {}, 2).names == ("class 2", "class 1")
 
 
-def test_a_certain_fault_shows_on_the_builtin_set(run: Run, detector: Any, predictor: Make) -> None:
-    """Eight crops cannot show that accuracy is kept, but boxes that all move by a third of their width are a fault."""
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_values_that_are_not_finite_reach_no_record(value: float) -> None:
+    """The output counts as not finite; COCO's detections leave the box out, drawings have an empty one."""
+    (found,) = TASK.predictions(output((0, 0, value, 9), (0.9, 0.8)), ROWS)
+    assert not found.finite
+    assert coco_detections(found, PICTURE.size, {1: 1, 2: 2}).categories == (2,)
+    assert drawn_detections(found, PICTURE, {}, 2).boxes[0] == (0, 0, 0, 0)
 
-    def call(x: Any) -> Any:
-        boxes, scores = detector.model(x)
-        return boxes + torch.tensor([0.3, 0.0, 0.0, 0.0]), scores
 
-    judged = run(predictor(detector.model, "bf16", via=call))
+BOXES = st.lists(
+    st.tuples(st.floats(0, 90), st.floats(0, 90), st.floats(1, 50), st.floats(1, 50)).map(
+        lambda b: (b[0], b[1], b[0] + b[2], b[1] + b[3])
+    ),
+    max_size=8,
+)
+
+
+def detected(boxes: list[Any], scores: list[float], labels: list[int] | None = None) -> Detections:
+    places = np.array(boxes, dtype="float64").reshape(-1, 4)
+    return Detections(places, np.array(scores), np.array(labels or [1] * len(scores)))
+
+
+@given(BOXES, BOXES)
+def test_every_strong_detection_is_matched_lost_or_new_once(first: list[Any], second: list[Any]) -> None:
+    """By the IoU of torchvision.ops.box_iou; nothing is lost, new or moved between a set and itself."""
+    from torchvision.ops import box_iou
+
+    tensors = [torch.tensor(x, dtype=torch.float64).reshape(-1, 4) for x in (first, second)]
+    assert np.allclose(iou(first, second), box_iou(*tensors).numpy())
+    a, b = detected(first, [0.9] * len(first)), detected(second, [0.8] * len(second))
+    matched, alone = match(a, b, 0.5), match(a, a, 0.5)
+    assert sorted([p.reference_row for p in matched.pairs] + [u.row for u in matched.lost]) == list(range(len(first)))
+    assert sorted([p.tested_row for p in matched.pairs] + [u.row for u in matched.new]) == list(range(len(second)))
+    assert (len(alone.pairs), alone.lost, alone.new) == (len(first), (), ())
+    assert not any(pair.moved for pair in alone.pairs)
+
+
+def test_another_class_is_lost_and_new_but_a_score_that_crosses_the_threshold_is_not() -> None:
+    """0.51 that became 0.49 is the same object; one that fell under half of the threshold is lost."""
+    box = [(0, 0, 10, 10)]
+    matched = match(detected(box, [0.9], [1]), detected(box, [0.9], [2]), 0.5)
+    assert matched.pairs == ()
+    assert [(each.row, each.label, each.score) for each in (*matched.lost, *matched.new)] == [(0, 1, 0.9), (0, 2, 0.9)]
+    kept = match(detected(box, [0.51]), detected(box, [0.49]), 0.5)
+    assert (len(kept.pairs), kept.lost, kept.new) == (1, (), ())
+    assert kept.pairs[0].score_change == pytest.approx(-0.02)
+    assert match(detected(box, [0.51]), detected(box, [0.2]), 0.5).lost[0].row == 0
+
+
+def pair(label: int, iou: float = 0.98) -> MatchedPair:
+    return MatchedPair(0, 0, label, 0.9, 0.9, iou, (0, 0, 0, 0))
+
+
+def picture(index: int, pairs: Sequence[MatchedPair], lost: int = 0, new: int = 0) -> Row:
+    """A picture with these objects in common, and dogs that one model alone detected."""
+    unmatched = UnmatchedObject(0, 1, 0.8)
+    matches = Matches(tuple(pairs), (unmatched,) * lost, (unmatched,) * new)
+    return detection_figures.row(index, f"{index}.jpg", matches, {1: "dog", 2: "cat"})
+
+
+def test_objects_count_for_their_class_and_for_the_agreement() -> None:
+    """Matched ones with their IoU, unmatched ones with 0; an unknown label gets its number."""
+    first, second = picture(0, [pair(1, 0.9), pair(2, 1.0)], lost=1), picture(1, [pair(5)])
+    assert first.classes == {"dog": (1.0, pytest.approx(0.45)), "cat": (1.0, 1.0)}
+    assert second.classes == {"class 5": (1.0, 0.98)}
+    change = Detection.metrics[0].change([picture(0, [pair(1)]), picture(1, [pair(1)] * 2, new=1)])
+    assert (change.metric, change.reference, change.tested) == ("detection_agreement", 1.0, 0.75)
+    assert (change.items, change.worse, change.better) == (2, 1, 0)
+
+
+def test_boxes_and_masks_have_an_ap_by_category(tmp_path: Path) -> None:
+    """Two categories with one object per picture; both shapes change by what the figures say."""
+    declaration, reference, tested, request = toys.detection(tmp_path, 6)
+    task = bind("toy", declaration, reference, tested, request)
+    validity = conclude(task, compare(task, reference, tested))
+    assert [each.metric for each in validity.changes] == ["box_ap", "mask_ap", "detection_agreement"]
+    assert validity.deciding_change == validity.changes[0]
+    for change in validity.changes[:2]:
+        assert change.reference == validity.figures[f"{change.metric}_reference"]
+        assert change.tested == validity.figures[f"{change.metric}_tested"]
+        assert change.low < change.change < change.high
+    losses = validity.shown.categories
+    assert [each.shape for each in losses] == ["box", "mask"]
+    assert {(each.name, each.objects) for loss in losses for each in loss.worst} == {("square", 6), ("quadrangle", 6)}
+    assert all((loss.categories, loss.fell, loss.rose) == (2, 2, 0) for loss in losses)
+
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def finds(precision: str = "fp32", shift: float = 0.0, change: Change = lambda each: each) -> Predictor:
+    """A model that finds the squares of the toy, shifted by so many pixels or changed."""
+
+    def call(pictures: Any) -> Any:
+        sizes = [(each.height, each.width) for each in pictures]
+        return [change(each) for each in toys.squares([shift] * len(pictures), sizes)]
+
+    return Predictor(precision, call, precision)
+
+
+def not_a_number(found: dict[str, Any]) -> dict[str, Any]:
+    found["boxes"][0, 0] = torch.nan
+    return found
+
+
+def nothing(found: dict[str, Any]) -> dict[str, Any]:
+    return {**found, "scores": found["scores"] * 0}
+
+
+@pytest.mark.parametrize(("change", "check"), [(not_a_number, "finite"), (nothing, "in_common")])
+def test_nan_and_nothing_are_not_valid_and_no_reference(change: Change, check: str, tmp_path: Path) -> None:
+    """A NaN among the boxes, and no detections at all: exit code 1, and 2 if fp32 itself has them."""
+    toys.write_annotations(tmp_path, [(200, 160)] * 2)
+    request = ValidityRequest(data=str(tmp_path), pictures=0)
+    judged = judge("toy", TASK, finds(), finds("bf16", change=change), request)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
-
-
-@pytest.mark.parametrize("fault", ["shift", "colours", "nan", "nothing"])
-def test_planted_faults_are_not_valid(run: Run, detector: Any, predictor: Make, fault: str) -> None:
-    """A shifted box decoder, BGR for RGB, a NaN among the boxes, and no detections at all."""
-
-    def call(x: Any) -> Any:
-        boxes, scores = detector.model(x[:, [2, 1, 0]] if fault == "colours" else x)
-        if fault == "shift":
-            boxes = boxes + torch.tensor([0.3, 0.0, 0.0, 0.0])
-        elif fault == "nan":
-            boxes = boxes.clone()
-            boxes[0, 0, 0] = torch.nan
-        elif fault == "nothing":
-            scores = scores - 100
-        return boxes, scores
-
-    limit = 4 if fault in ("nan", "nothing") else 24
-    judged = run(predictor(detector.model, "bf16", via=call), data=str(detector.data), limit=limit)
-    assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
-    expected = {"shift": "box_bias", "colours": "detection_agreement", "nan": "finite", "nothing": "in_common"}
-    assert expected[fault] in toys.failed(judged)
-
-
-def test_a_reference_that_detects_nothing_cannot_judge(detector: Any, predictor: Make) -> None:
-    """fp32 itself finds no object: exit code 2."""
-
-    def call(x: Any) -> Any:
-        boxes, scores = detector.model(x)
-        return boxes, scores - 100
-
-    blind, request = predictor(detector.model, via=call), ValidityRequest(limit=4, pictures=0)
-    judged = judge("ssdlite", detector.task, *hidden(blind, predictor(detector.model, "bf16", via=call)), request)
+    assert check in toys.failed(judged)
+    judged = judge("toy", TASK, finds(change=change), finds("bf16", change=change), request)
     assert (judged.verdict, judged.exit_code) == ("CANNOT JUDGE", 2)
 
 
-@pytest.mark.parametrize(("shift", "code"), [(0.0, 2), (30.0, 1)])
-def test_masks_reach_the_mask_ap(tmp_path: Path, recorder: Any, shift: float, code: int) -> None:
+def test_the_builtin_set_shows_certain_faults_alone(tmp_path: Path) -> None:
+    """Without data there are 8 crops of one photograph: boxes that all move away are a fault."""
+    task, reference, *_ = toys.detection(tmp_path, 1)
+    request = ValidityRequest(batch=2, pictures=0)
+    judged = judge("toy", task, reference, replace(reference, name="again"), request)
+    assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
+    assert (judged.items, judged.item, judged.labelled, judged.figures["matched"]) == (8, "crop", False, 16)
+    judged = judge("toy", TASK, finds(), finds("bf16", shift=30.0), request)
+    assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
+
+
+@pytest.mark.parametrize(("shift", "code"), [(0.0, 2), (5.0, 1)])
+def test_masks_reach_the_mask_ap(shift: float, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A toy with perfect masks has mask AP 1, also on a picture that was reduced; shifted masks are NOT VALID."""
+    monkeypatch.setattr(average_precision, "DRAWS", 200)
     toys.write_annotations(tmp_path, [(400, 400), (2800, 2000), (600, 300), *((200, 200),) * 21])
-    task = Detection(
-        preprocess=lambda picture: picture,
-        categories=lambda: {1: (1, "square"), 2: (2, "quadrangle")},
-        detections=toys.squares,
-        masks=True,
-    )
-    reference = Predictor("fp32", lambda pictures: [0.0] * len(pictures))
-    tested = Predictor("bf16", lambda pictures: [shift] * len(pictures), "bf16")
-    judged = judge("toy", task, reference, tested, ValidityRequest(data=str(tmp_path), batch=2), exhibit=recorder)
+    recorder, request = toys.Recorder(), ValidityRequest(data=str(tmp_path), batch=2, pictures=3)
+    judged = judge("toy", TASK, finds(), finds("bf16", shift=shift), request, exhibit=recorder)
     assert judged.exit_code == code
     assert judged.figures["mask_ap_reference"] == pytest.approx(1, abs=0.01)
     assert judged.figures["box_ap_reference"] == pytest.approx(1, abs=0.01)
-    if code == 1:
-        assert judged.figures["mask_ap_tested"] < 0.99
+    assert ("box_bias" in toys.failed(judged)) == (judged.figures["mask_ap_tested"] < 0.99) == (code == 1)
     assert PictureNote.REDUCED in judged.notes
-    assert [each.detections.tested.mask_size for each in recorder.pictures[:3]] == [(400, 400), (952, 1333), (300, 600)]
+    sizes = [each.detections.tested.mask_size for each in recorder.exhibits if each.detections is not None]
+    assert sizes == [(400, 400), (952, 1333), (300, 600)]

@@ -1,20 +1,26 @@
-"""The driver: shards that merge into the result of one pass, what it asks of a task, and wrong calls."""
+"""The driver: shards that merge into the result of one pass, and items that are prepared ahead of the model."""
 
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from validity import toys
 from validity.toys import bind, judge
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import InputError, UsageError
+from modelzoo.frozen import replace
 from modelzoo.records import codec
-from modelzoo.records.partial import PartialResult
-from modelzoo.validity import Predictor, ValidityRequest, judging
+from modelzoo.records.fleet import ShardPlan
+from modelzoo.records.partial import PartialResult, Row
+from modelzoo.validity import Predictor, Task, ValidityRequest, judging
 from modelzoo.validity.judging import compare, conclude, merge
+from modelzoo.validity.prefetch import prefetch
 
 
 def stored(result: PartialResult) -> PartialResult:
@@ -51,31 +57,159 @@ def test_only_the_first_shard_compares_the_layers(tmp_path: Path) -> None:
     assert not compare(task, reference, tested, [2, 3]).layers
 
 
-def test_an_item_in_two_shards_is_refused(tmp_path: Path) -> None:
-    """So are results of different tasks, and nothing at all."""
-    declaration, reference, tested, request = toys.classification(tmp_path, 4)
-    task = bind("toy", declaration, reference, tested, request)
-    shard = compare(task, reference, tested, [0, 1])
-    with pytest.raises(ValueError, match="more than one shard"):
-        merge([shard, compare(task, reference, tested, [1, 2])])
-    with pytest.raises(ValueError, match="2 tasks"):
-        merge([shard, PartialResult("answers")])
-    with pytest.raises(ValueError, match="0 tasks"):
-        merge([])
+def test_what_does_not_belong_together_is_not_merged() -> None:
+    """An item in two shards, results of different tasks, and nothing at all."""
+    shard = PartialResult("classification", (Row(0, "", {}), Row(1, "", {})))
+    for results, message in (
+        ((shard, shard), "more than one shard"),
+        ((shard, PartialResult("answers")), "2 tasks"),
+        ((), "0 tasks"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            merge(results)
 
 
-def test_csv_files_come_in_chunks_that_hold_every_item(
-    tmp_path: Path, recorder: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_csv_files_come_in_chunks_that_hold_every_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message between processes stays small however large the data set is."""
     monkeypatch.setattr(judging, "CSV_CHUNK", 3)
+    recorder = toys.Recorder()
     judge("toy", *toys.classification(tmp_path, 8), exhibit=recorder)
     assert [len(each.csv.rows) for each in recorder.exhibits] == [15, 15, 10]
     assert len({row[0] for row in recorder.rows("top5.csv")}) == 8
 
 
-def test_a_judge_that_returns_no_task_is_refused() -> None:
-    """An error of the workload's author."""
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (object(), "workload toy: judge must return a task of modelzoo.validity, not object"),
+        (None, "workload toy does not say how its predictions are judged: set judge in workload.py"),
+    ],
+)
+def test_a_judge_that_returns_no_task_is_refused(task: Any, message: str) -> None:
+    """An error of the workload's author, who is told what to add."""
     predictor = Predictor("fp32", lambda x: x)
-    with pytest.raises(UsageError, match="toy: judge must return a task of modelzoo.validity, not object"):
-        judge("toy", object(), predictor, predictor, ValidityRequest())
+    with pytest.raises(UsageError, match=f"^{message}$"):
+        judge("toy", task, predictor, predictor, ValidityRequest())
+
+
+FACTS = {"torch": "2.10.0"}
+
+
+def task_of(kind: str, folder: Path, count: int = 9) -> Task:
+    """The toy task of this kind."""
+    declaration, reference, tested, request = toys.declared(kind, folder, count)
+    return bind("toy", declaration, reference, tested, request)
+
+
+def identities(plan: ShardPlan) -> list[str]:
+    """What identifies the shards."""
+    return [shard.identity for shard in plan.shards]
+
+
+@pytest.mark.parametrize("kind", ["classification", "detection", "answers"])
+def test_shards_hold_every_item_once_and_end_between_batches(kind: str, tmp_path: Path) -> None:
+    """In order, with at least the size that was asked for; batches of questions may not end with every fourth one."""
+    task = task_of(kind, tmp_path / "data")
+    for size in (1, 3, 100):
+        found = judging.plan_shards(task, FACTS, size).shards
+        assert [index for shard in found for index in range(shard.start, shard.stop)] == list(range(len(task.items)))
+        assert [shard.number for shard in found] == list(range(len(found)))
+        assert all(shard.items >= size for shard in found[:-1])
+        assert all(shard.items for shard in found)
+        for shard in found[:-1]:
+            rows = sum(len(task.prepare(item).rows) for item in task.items[: shard.stop])
+            assert rows % task.context.request.batch == 0
+
+
+def test_the_plan_is_the_same_where_the_data_is_elsewhere(tmp_path: Path) -> None:
+    """Hosts need not keep it in the same directory."""
+    first = judging.plan_shards(task_of("detection", tmp_path / "one"), FACTS, 2)
+    declaration, reference, tested, request = toys.detection(tmp_path / "two", 9)
+    assert judging.plan_shards(bind("toy", declaration, reference, tested, request), FACTS, 2) == first
+
+
+def test_whatever_changes_predictions_changes_every_identity(tmp_path: Path) -> None:
+    """Facts, annotations, items; but not the size of the shards, as long as they have the same items."""
+    folder = tmp_path / "one"
+    task = task_of("detection", folder, 8)
+    plan = judging.plan_shards(task, FACTS, 2)
+    assert not set(identities(plan)) & set(identities(judging.plan_shards(task, {"torch": "2.9.1"}, 2)))
+    assert identities(judging.plan_shards(task, FACTS, 4)) != identities(plan)
+    assert identities(judging.plan_shards(task, FACTS, 7))[0] not in identities(plan)
+    annotations = folder / "instances_val.json"
+    annotations.write_text(annotations.read_text() + " ")
+    assert not set(identities(plan)) & set(identities(judging.plan_shards(task, FACTS, 2)))
+    fewer = task_of("classification", tmp_path / "pictures", 6)
+    everything = judging.plan_shards(fewer, FACTS, 2)
+    fewer.items = [*fewer.items[:-1], replace(fewer.items[-1], name="another")]
+    assert not set(identities(everything)) & set(identities(judging.plan_shards(fewer, FACTS, 2)))
+
+
+def test_the_contents_of_pictures_are_looked_at(tmp_path: Path) -> None:
+    """A finished shard is used again only if its files are the same; questions have none."""
+    task = task_of("classification", tmp_path / "data", 4)
+    (shard,) = judging.plan_shards(task, FACTS).shards
+    before = judging.shard_content(task, shard)
+    assert before == judging.shard_content(task, shard)
+    path = task.file_of(task.items[0])
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert judging.shard_content(task, shard) != before
+    questions = task_of("answers", tmp_path)
+    assert judging.shard_content(questions, judging.plan_shards(questions, FACTS).shards[0]) == ""
+
+
+def test_wrong_sizes_and_missing_files_are_errors(tmp_path: Path) -> None:
+    """With what to change."""
+    task = task_of("classification", tmp_path / "data", 4)
+    with pytest.raises(UsageError, match="--shard-items must be 1 or more, not 0"):
+        judging.plan_shards(task, FACTS, 0)
+    path = task.file_of(task.items[0])
+    path.unlink()
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        judging.plan_shards(task, FACTS)
+
+
+@pytest.mark.parametrize(("batch", "workers", "chunk"), [(1, 2, 8), (3, 2, 9), (32, 4, 32)])
+def test_no_more_than_a_chunk_is_prepared_ahead(batch: int, workers: int, chunk: int) -> None:
+    """Memory is bounded: whole batches, at least four items per thread, and nothing while the caller works."""
+    started: list[int] = []
+    for place, _ in enumerate(prefetch(range(100), started.append, batch, workers)):
+        assert len(started) == min(100, chunk * (place // chunk + 1))
+
+
+def test_an_error_is_raised_when_its_item_is_due() -> None:
+    """Items before it are delivered in their order, whichever is finished first, and the threads end."""
+    release, seen = threading.Event(), []
+
+    def prepare(item: int) -> int:
+        release.wait(5) if item == 0 else release.set()
+        if item == 3:
+            raise ValueError("item 3")
+        return item
+
+    with pytest.raises(ValueError, match="item 3"):
+        for value in prefetch(range(100), prepare, 2, 2):
+            seen.append(value)
+    assert seen == [0, 1, 2]
+    assert not [t for t in threading.enumerate() if t.name.startswith("prepare")]
+
+
+def test_preparing_threads_leave_the_cpu_that_the_caller_is_bound_to(bound: frozenset[int]) -> None:
+    """Also after an OpenMP library has bound one of them in its first item."""
+
+    def prepare(item: int) -> set[int]:
+        found = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(bound)})
+        return found
+
+    assert list(prefetch(range(4), prepare, 1, 1)) == [bound] * 4
+    assert os.sched_getaffinity(0) == {min(bound)}, "the caller stays where it is bound"
+
+
+def test_preparing_threads_start_no_openmp_team() -> None:
+    """torch's operators in them run on one thread; the caller's number is left alone."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(before)  # as a worker does: from then on torch gives every new thread so many
+    assert list(prefetch(range(3), lambda _: torch.get_num_threads(), 1, 2)) == [1, 1, 1]
+    assert torch.get_num_threads() == before

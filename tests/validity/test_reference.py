@@ -1,26 +1,31 @@
-"""The reference is in fp32, repeatable, and leaves its inputs alone; its own NaN and Inf are no fault of the other."""
+"""Both models are loaded: the reference is in fp32 and repeatable, and its NaN and Inf are no fault of the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from engines.fake_engine import FakeEngine, FakeSession
 from safetensors.torch import save_file
 from torch import nn
+from toy_workloads import numpy_classifier
 
 from modelzoo.engines.torch.engine import TorchEngine
-from modelzoo.errors import UsageError
+from modelzoo.errors import EnvironmentProblem, InputError, UsageError
+from modelzoo.frozen import replace
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.run import ValidityEntry, ValidityReport
 from modelzoo.records.run_report import Prepared
 from modelzoo.records.validity import ReasonKind, ValidityRequest, ValidityVerdict
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.validity import Classification
-from modelzoo.validity.predictors import validate
+from modelzoo.validity.finite import places
+from modelzoo.validity.predictors import bound_task, validate
 from modelzoo.views.judgement import valid_line
 from modelzoo.views.validity import document
 from modelzoo.workload import Inputs, Workload
@@ -84,7 +89,7 @@ def judged(
     return validate(TorchEngine(), work, Prepared(setting, weights), inputs, ValidityRequest(limit=3))
 
 
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64])
 def test_a_model_that_was_built_in_another_type_is_judged_in_fp32(tmp_path: Path, kind: Any) -> None:
     """It is converted, with its inputs, and the output says so; its bf16 has the errors of bf16."""
     found = judged(tmp_path, kind=kind)
@@ -93,6 +98,13 @@ def test_a_model_that_was_built_in_another_type_is_judged_in_fp32(tmp_path: Path
     assert error is not None and error > 0.2
     shown = str(document(ValidityEntry("toy", 0, Setting("bf16"), 0, found)))
     assert shown.count(f"were not all in fp32 (100 % {str(kind)[6:]}), and were converted to it") == 1
+
+
+@pytest.mark.parametrize("changes", [{"mode": "script"}, {"backend": "blas"}])
+def test_every_setting_that_is_timed_can_be_judged(changes: dict[str, Any], tmp_path: Path) -> None:
+    """Traced, and without oneDNN: each is compared with plain fp32."""
+    found = judged(tmp_path, setting=replace(FP32, **changes)).validity
+    assert found.verdict is ValidityVerdict.NUMERIC_ONLY, found.reason
 
 
 def inner_autocast(net: Any, x: Any) -> Any:
@@ -113,11 +125,10 @@ def test_a_model_that_needs_its_own_types_is_refused(tmp_path: Path) -> None:
         judged(tmp_path, before=lambda net, x: x.double(), kind=torch.float64)
 
 
-@pytest.mark.parametrize("setting", [BF16, FP32])
-def test_inputs_that_a_model_changes_in_place_are_its_own(tmp_path: Path, setting: Any) -> None:
+def test_inputs_that_a_model_changes_in_place_are_its_own(tmp_path: Path) -> None:
     """Its judgement is that of its twin, which changes a copy; no pass gets what another one left."""
-    found = judged(tmp_path, before=lambda net, x: x.sub_(0.5).mul_(3), setting=setting).validity
-    twin = judged(tmp_path, before=lambda net, x: (x - 0.5) * 3, setting=setting).validity
+    found = judged(tmp_path, before=lambda net, x: x.sub_(0.5).mul_(3)).validity
+    twin = judged(tmp_path, before=lambda net, x: (x - 0.5) * 3).validity
     assert found.verdict is ValidityVerdict.NUMERIC_ONLY
     assert (found.checks, found.figures) == (twin.checks, twin.figures)
 
@@ -140,23 +151,20 @@ def test_a_reference_that_is_random_cannot_judge(tmp_path: Path, before: Any, af
     """The output says by how much two passes differ, and where that begins."""
     found = judged(tmp_path, before, after).validity
     assert (found.verdict, found.exit_code) == (ValidityVerdict.CANNOT_JUDGE, 2)
-    assert found.reason is not None
     assert found.reason.kind is ReasonKind.REFERENCE_NOT_REPEATABLE
-    assert found.reason.unrepeatable is not None
     size = found.reason.unrepeatable.change
     assert size is not None and size > 0.01
     assert f"differ by {100 * size:.2g} %{where}: it is random" in valid_line(found)
 
 
 @pytest.mark.parametrize(
-    "after",
+    ("after", "setting"),
     [
-        lambda net, x: net.mask(x).softmax(-1),
-        lambda net, x: net.mask(x),
-        lambda net, x: x + net.ignore,
+        (lambda net, x: net.mask(x).softmax(-1), BF16),
+        (lambda net, x: net.mask(x), FP32),
+        (lambda net, x: x + net.ignore, BF16),
     ],
 )
-@pytest.mark.parametrize("setting", [BF16, FP32])
 def test_an_infinity_that_fp32_has_too_is_no_fault(tmp_path: Path, after: Any, setting: Any) -> None:
     """A module that returns -inf, logits of classes that are not used, a buffer."""
     found = judged(tmp_path, after=after, setting=setting).validity
@@ -164,8 +172,17 @@ def test_an_infinity_that_fp32_has_too_is_no_fault(tmp_path: Path, after: Any, s
     assert found.figures["kl_max"] < 0.01
 
 
+def test_places_that_are_not_finite_are_told_apart() -> None:
+    """In lists, tuples and dicts of tensors; by tensor, place and kind."""
+    good = ({"a": [torch.ones(2)]}, torch.tensor([1]))
+    assert places(good) == ""
+    bad = [places((good, [torch.tensor(values)])) for values in ([1.0, torch.inf], [1.0, -torch.inf], [torch.inf, 1.0])]
+    assert len({"", *bad}) == 4
+    assert places((good, [torch.tensor([9.0, torch.inf])])) == bad[0]
+
+
 @pytest.mark.parametrize("is_bf16", [True, False])
-@pytest.mark.parametrize("value", [-torch.inf, torch.inf, torch.nan])
+@pytest.mark.parametrize("value", [-torch.inf, torch.nan])
 def test_an_infinity_of_one_model_alone_is_a_fault(tmp_path: Path, is_bf16: bool, value: float) -> None:
     """Of the one under test, whatever the other logits are; what fp32 alone has is no valid reference, or differs."""
 
@@ -176,3 +193,50 @@ def test_an_infinity_of_one_model_alone_is_a_fault(tmp_path: Path, is_bf16: bool
     found = judged(tmp_path, after=after).validity
     is_usable = is_bf16 or value == -torch.inf
     assert found.verdict is (ValidityVerdict.NOT_VALID if is_usable else ValidityVerdict.CANNOT_JUDGE)
+
+
+WEIGHTS = Weights(WeightsKind.PATH, "toy", "toy.npz", "0" * 64)
+
+
+def prepared(weights: Weights, **changes: Any) -> Prepared:
+    """bf16 with these weights."""
+    return Prepared(FakeEngine().resolve(Setting(precision="bf16", **changes), batch=2, threads=1), weights)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Workload:
+    """A numpy classifier."""
+    return numpy_classifier(tmp_path)
+
+
+def test_without_fp32_there_is_no_reference(work: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A canary that shows bf16 in the reference ends the judgement before anything is compared."""
+    rounded = Canary((OperatorCheck("matmul", 2e-3, CanaryLevel.BF16),))
+    monkeypatch.setattr(FakeSession, "canary", lambda self: rounded)
+    weights = replace(WEIGHTS, path=str(work.directory / "weights.npz"))
+    with pytest.raises(EnvironmentProblem, match=r"no fp32 reference .* matmul bf16 \(2.0e-03\)"):
+        validate(FakeEngine(), work, prepared(weights), Inputs((), ()), ValidityRequest())
+
+
+def test_data_are_read_before_models_are_loaded(work: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with them shows at once."""
+    monkeypatch.setattr(FakeSession, "load", lambda *args: pytest.fail("a model was loaded"))
+    request = ValidityRequest(data=str(work.directory / "none"))
+    with pytest.raises(InputError, match="no such file or directory"):
+        validate(FakeEngine(), work, prepared(WEIGHTS), Inputs((), ()), request)
+
+
+def test_the_request_is_completed_from_setting_and_weights(work: Workload) -> None:
+    """Batch, seed, and whether the weights are random, the user's, or a checkpoint directory; a judge gets options."""
+    requested: list[Mapping[str, Any]] = []
+    declared = replace(work, judge=lambda options: requested.append(options) or work.judge(options))
+
+    def completed(weights: Weights, **setting: Any) -> ValidityRequest:
+        return bound_task(declared, prepared(weights, **setting), ValidityRequest(limit=3)).context.request
+
+    found = completed(WEIGHTS, seed=5, options={"size": 3})
+    assert (found, requested) == (ValidityRequest(limit=3, seed=5, batch=2, own_weights=True), [{"size": 3}])
+    random = completed(replace(WEIGHTS, kind=WeightsKind.RANDOM))
+    assert (random.weights_are_random, random.own_weights, random.model_path) == (True, False, None)
+    directory = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, path=str(work.directory))
+    assert completed(directory).model_path == str(work.directory)

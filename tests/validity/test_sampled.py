@@ -53,14 +53,8 @@ def test_an_accuracy_passes_and_fails_only_if_that_is_certain(count: int, lost: 
     """A point estimate within the limit is not enough for either."""
     check = accuracy(count, lost)
     assert outcome(check) == expected
-    assert check.bound is not None and check.seen is not None
     assert check.bound < check.seen
     assert (check.more_items is not None) == (expected == "undecided")
-
-
-def test_a_few_more_pictures_decide_what_nothing_contradicts() -> None:
-    """300 in all, if none changes."""
-    assert accuracy(200, 0).more_items == pytest.approx(100, abs=3)
 
 
 @settings(max_examples=20, deadline=None)
@@ -68,15 +62,8 @@ def test_a_few_more_pictures_decide_what_nothing_contradicts() -> None:
 def test_the_tolerance_that_would_have_passed_passes(pair: tuple[int, int]) -> None:
     """Giving would_pass_at back as --tolerance makes the check pass, and a slightly stricter one does not."""
     first = accuracy(*pair)
-    assert first.would_pass_at is not None
     assert accuracy(*pair, accuracy=first.would_pass_at).passed
     assert not accuracy(*pair, accuracy=first.would_pass_at + 2e-4).passed
-
-
-def test_without_anything_to_lose_nothing_is_decided() -> None:
-    """fp32 is wrong everywhere."""
-    check = ACCURACY.check([Row(i, "", {"top1_reference": 0.0, "top1_tested": 0.0}) for i in range(30)], {})
-    assert (check.seen, check.passed, check.undecided, check.more_items) == (None, False, True, None)
 
 
 def test_limits_from_above_are_compared_with_the_upper_bound() -> None:
@@ -88,13 +75,11 @@ def test_limits_from_above_are_compared_with_the_upper_bound() -> None:
 def test_a_median_of_clustered_values() -> None:
     """Ten objects in each of 60 pictures: 0.004 passes, 0.05 fails, and halves on both sides are undecided."""
     places = np.repeat(np.arange(60), 10).tolist()
-    assert outcome(DRIFT.check(pictures([0.004] * 600, places), {})) == "passed"
-    assert outcome(DRIFT.check(pictures([0.05] * 600, places), {})) == "failed"
-    mixed = DRIFT.check(pictures([0.01 if place % 2 else 0.025 for place in places], places), {})
-    assert outcome(mixed) == "undecided"
-    most = DRIFT.check(pictures([0.025 if place % 5 < 2 else 0.01 for place in places], places), {})
-    assert outcome(most) == "undecided"
-    assert most.more_items is not None and 50 < most.more_items < 400
+    mixed, most = ([0.025 if place % 5 < many else 0.01 for place in places] for many in (3, 2))
+    for values, expected in (([0.004] * 600, "passed"), ([0.05] * 600, "failed"), (mixed, "undecided")):
+        assert outcome(DRIFT.check(pictures(values, places), {})) == expected
+    check = DRIFT.check(pictures(most, places), {})
+    assert outcome(check) == "undecided" and 50 < check.more_items < 400
 
 
 def test_a_shift_of_all_boxes_fails_and_jitter_does_not() -> None:
@@ -107,8 +92,7 @@ def test_a_shift_of_all_boxes_fails_and_jitter_does_not() -> None:
     assert outcome(BIAS.check(pictures(jitter, places), {})) == "passed"
     assert outcome(BIAS.check(pictures(shifted, places), {})) == "failed"
     undecided = BIAS.check(pictures(jitter[few], places[few]), {})
-    assert outcome(undecided) == "undecided"
-    assert undecided.more_items is not None
+    assert outcome(undecided) == "undecided" and undecided.more_items
     assert outcome(BIAS.check(pictures([[0.0] * 4], [0]), {})) == "undecided"
 
 
@@ -122,6 +106,7 @@ def test_one_crowded_picture_among_many_is_one_picture() -> None:
 def test_the_items_that_decide_all_checks() -> None:
     """The largest number, if all are known."""
     first, second = accuracy(200, 0), accuracy(100, 0)
+    assert first.more_items == pytest.approx(100, abs=3), "300 in all, if none changes"
     assert more_items([first, second, accuracy(400, 0)]) == second.more_items
     assert more_items([first, replace(second, more_items=None)]) is None
     assert more_items([]) is None

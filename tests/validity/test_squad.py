@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import string
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,35 +20,32 @@ from modelzoo.validity import Answers, squad
     [
         # Articles, case and punctuation do not count; words are a multiset; the best gold answer counts.
         ("words", "the Broncos", ["Broncos"], 1, 1),
-        ("words", "Denver Broncos!", ["denver broncos"], 1, 1),
         ("words", "in the old customs house", ["old customs house"], 0, 2 * (3 / 4) * 1 / (3 / 4 + 1)),
         ("words", "six", ["seven", "six families"], 0, 2 / 3),
         ("words", "cat cat dog", ["cat dog dog"], 0, 2 / 3),
         ("words", "Paris", ["London"], 0, 0),
         ("words", "", [], 1, 1),
-        ("words", "Paris", [], 0, 0),
         ("words", "", ["Paris"], 0, 0),
         ("words", "a", ["the", "Paris"], 0, 0),
+        # Only ASCII's punctuation is dropped, as in SQuAD's scripts.
+        ("words", "“The “Broncos”", ["“the “Broncos”!"], 1, 1),
+        ("words", "“Broncos”", ["Broncos"], 0, 0),
         # Each character is a word; punctuation of any width does not count, nor do blanks.
         ("characters", "在北京大学", ["北京大学"], 0, 2 * (4 / 5) / (4 / 5 + 1)),
         ("characters", "北京。", ["北京"], 1, 1),
         ("characters", "北 京", ["北京"], 1, 1),
         ("characters", "《三国演义》（小说）", ["三国演义小说"], 1, 1),
         ("characters", "北海", ["海北"], 0, 1),
-        ("characters", "東京タワー。", ["東京タワー"], 1, 1),
         ("characters", "NBA总冠军", ["NBA 总冠军"], 1, 1),
         ("characters", "第3名", ["3"], 0, 2 * (1 / 3) / (1 / 3 + 1)),
-        ("characters", "。", ["北京"], 0, 0),
         # As the script of CMRC 2018 gives with NLTK's words: the longest common substring, punctuation that it lists.
         ("cmrc", "在北京大学", ["北京大学"], 0, 2 * (4 / 5) / (4 / 5 + 1)),
         ("cmrc", "北京。", ["北京"], 1, 1),
-        ("cmrc", "北京 ", ["北京"], 1, 1),
         ("cmrc", "北海", ["海北"], 0, 1 / 2),
         ("cmrc", "the NBA", ["NBA"], 0, 2 * (1 / 2) / (1 / 2 + 1)),
         ("cmrc", "光荣和ω-force", ["光荣和ωforce"], 1, 1),
         ("cmrc", "11.42亿元", ["11.42"], 0, 2 * (1 / 3) / (1 / 3 + 1)),
         ("cmrc", "Henry A. Walsh", ["Henry A.Walsh"], 0, 2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2)),
-        ("cmrc", "50%", ["50"], 0, 2 * (1 / 2) / (1 / 2 + 1)),
         ("cmrc", "", ["北京"], 0, 0),
     ],
 )
@@ -60,19 +55,14 @@ def test_scores_by_hand(rules: squad.Rules, prediction: str, golds: list[str], e
 
 
 def test_builtin_questions_are_a_sound_set() -> None:
-    """At least 40 questions on 8 paragraphs, every answer where the file says it is, ids unique."""
+    """42 questions on 8 paragraphs, every answer where the file says it is, ids unique."""
     stored = json.loads(squad.BUILTIN.read_text(encoding="utf-8"))
-    paragraphs = [p for article in stored["data"] for p in article["paragraphs"]]
-    questions = [qa for p in paragraphs for qa in p["qas"]]
-    assert len(paragraphs) >= 8
-    assert len(questions) >= 40
-    assert len({qa["id"] for qa in questions}) == len(questions)
+    paragraphs = [each for article in stored["data"] for each in article["paragraphs"]]
     for paragraph in paragraphs:
-        for qa in paragraph["qas"]:
-            for answer in qa["answers"]:
-                start = answer["answer_start"]
-                assert paragraph["context"][start : start + len(answer["text"])] == answer["text"]
-    assert len(squad.read(squad.BUILTIN)) == len(questions)
+        for answer in (answer for each in paragraph["qas"] for answer in each["answers"]):
+            assert paragraph["context"][answer["answer_start"] :].startswith(answer["text"])
+    found = squad.read(squad.BUILTIN)
+    assert (len(paragraphs), len({each.id for each in found}), {each.rules for each in found}) == (8, 42, {"words"})
 
 
 def dataset() -> dict[str, Any]:
@@ -165,26 +155,9 @@ def test_chinese_sets_are_read_in_their_own_layouts(tmp_path: Path) -> None:
         (found,) = squad.read(tmp_path / "dev.json")
         assert (found.question, found.context, found.answers) == (ASKED, PASSAGE, answers)
         assert found.rules == "cmrc"
-    assert {each.rules for each in squad.read(squad.BUILTIN)} == {"words"}
-
-
-@pytest.mark.parametrize(
-    "text", ["“The “Broncos”", "3½ sacks – a record…", "l’été à la plage", "naïve co-operation", "¿Qué?"]
-)
-def test_other_texts_keep_their_punctuation(text: str) -> None:
-    """Only ASCII's is dropped, as in SQuAD's scripts, so that their scores are the same to the last bit."""
-    dropped = "".join(each for each in text.lower() if each not in string.punctuation)
-    assert squad.normalized(text, "words") == " ".join(re.sub(r"\b(a|an|the)\b", " ", dropped).split())
-
-
-def test_an_english_passage_with_chinese_words_is_scored_as_before(tmp_path: Path) -> None:
-    """The language is the passage's, so that scores of English sets do not depend on which span is predicted."""
-    content = dataset()
-    content["data"][0]["paragraphs"][0]["context"] = "The castle 大元通制 over the river is old."
-    (tmp_path / "set.json").write_text(json.dumps(content))
-    first, *_ = squad.read(tmp_path / "set.json")
-    assert first.rules == "words"
-    assert squad.f1("大元通制, the castle", "castle", first.rules) == pytest.approx(2 / 3)
+    content = json.dumps(dataset()).replace("The castle over", "The castle 大元通制 over")
+    (tmp_path / "dev.json").write_text(content)
+    assert squad.read(tmp_path / "dev.json")[0].rules == "words", "the passage's, whichever span is predicted"
 
 
 def test_what_is_said_of_questions() -> None:
@@ -221,20 +194,15 @@ def test_the_articles_of_wikitext_are_passages() -> None:
     assert squad.text_passages("one\ntwo\n \nthree\n\n\nfour") == ["one\ntwo", "three", "four"]
 
 
-@pytest.mark.parametrize(
-    ("question", "kind"),
-    [
-        ("When was the lighthouse on Gull Point finished?", "when"),
-        ("In which month does the snow melt?", "which"),
-        ("How many queens does a hive hold?", "how many"),
-        ("How long may the queen live?", "how many"),
-        ("How did the town pay for it?", "how"),
-        ("Whose patents were restored, and what for?", "who"),
-        ("To whom was it sold?", "who"),
-        ("Name the author of the song that whatever it was called.", "other"),
-        ("¿Quién diseñó el puente?", "other"),
-    ],
-)
-def test_questions_are_of_the_kind_of_their_question_word(question: str, kind: str) -> None:
+def test_questions_are_of_the_kind_of_their_question_word() -> None:
     """The first one, wherever it stands; "how" with a quantity is a kind of its own."""
-    assert squad.question_kind(question) == kind
+    for question, kind in {
+        "When was the lighthouse on Gull Point finished?": "when",
+        "In which month does the snow melt?": "which",
+        "How long may the queen live?": "how many",
+        "How did the town pay for it?": "how",
+        "Whose patents were restored, and what for?": "who",
+        "Name the author of the song that whatever it was called.": "other",
+        "¿Quién diseñó el puente?": "other",
+    }.items():
+        assert squad.question_kind(question) == kind

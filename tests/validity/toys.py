@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ import numpy as np
 import torch
 from PIL import Image
 
+from modelzoo.records import codec
+from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import Answers, Classification, Detection, Predictor, judging, squad
 from modelzoo.validity.checks import SIGNIFICANT_BITS
@@ -19,10 +22,39 @@ from modelzoo.validity.task import Task
 
 CLASSES = 7
 
-Make = Callable[..., Predictor]
-"""Makes a predictor of a model."""
-Run = Callable[..., Validity]
-"""Judges a predictor beside a trained model."""
+
+def predictor(model: Any, precision: str = "fp32") -> Predictor:
+    """The model in fp32; as "bf16" with its weights rounded to it, which is as fast on every CPU."""
+    if precision == "bf16":
+        model = copy.deepcopy(model)
+        with torch.no_grad():
+            for each in model.parameters():
+                each.copy_(each.bfloat16())
+    return Predictor("fp32" if precision == "fp32" else "bf16 weights", model, precision, model)
+
+
+def autocast(model: Any, via: Callable[..., Any] | None = None) -> Predictor:
+    """The model whose kernels compute in bf16, which most CPUs emulate; ``via`` replaces the call."""
+
+    def run(*args: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return (via or model)(*args)
+
+    return Predictor("bf16 autocast", run, "bf16", model)
+
+
+class Recorder:
+    """Collects exhibits, after a round trip through JSON as between worker and parent."""
+
+    def __init__(self) -> None:
+        self.exhibits: list[Exhibit] = []
+
+    def __call__(self, exhibit: Exhibit) -> None:
+        self.exhibits.append(codec.decode(Exhibit, json.loads(codec.encode_json(exhibit))))
+
+    def rows(self, name: str) -> list[tuple[str, ...]]:
+        """All rows of a CSV file."""
+        return [row for each in self.exhibits if each.name == name and each.csv for row in each.csv.rows]
 
 
 def bind(workload: str, task: Any, reference: Predictor, tested: Predictor, request: ValidityRequest) -> Task:

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from exportable_workloads import CLASSIFIER, DETECTOR, Classifier, resolved, source_of
-from hypothesis import given
-from hypothesis import strategies as st
+from exportable_workloads import CLASSIFIER, Classifier, resolved, source_of
 
-from modelzoo.engines.export.source import (
-    PLAIN,
-    NamedOutput,
-    Structure,
-    flatten,
-    rebuild,
-    slightly_changed,
-    state_sha256,
-)
+from modelzoo.engines.export.source import PLAIN, Structure, flatten, rebuild, state_sha256
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
@@ -31,31 +21,10 @@ from modelzoo.workload.declaration import Inputs
 SETTING = resolved("openvino")
 
 
-def test_the_module_is_in_eval_mode_without_gradients(tmp_path: Path) -> None:
-    """As it is timed with torch."""
-    module = source_of(CLASSIFIER, tmp_path, SETTING).module
-    assert not module.training
-    assert not any(each.requires_grad for each in module.parameters())
-
-
-def test_the_flat_module_takes_and_returns_tensors(tmp_path: Path) -> None:
-    """Exporters know neither lists nor dicts; structure and names are known after a call."""
-    made = source_of(DETECTOR, tmp_path, SETTING)
-    flat = made.flat_module(heads=True)
-    assert [each.shape for each in made.flat_inputs] == [(3, 6, 8)] * 2
-    *_, scores, head = flat(*made.flat_inputs)
-    assert flat.output_structure.names()[-3:] == ("1.boxes", "1.labels", "1.scores")
-    assert flat.head_names == ("head",)
-    torch.testing.assert_close(scores, head[head > 0])
-    assert len(made.flat_module(heads=False)(*made.flat_inputs)) == 2 * 3
-    assert not made.module.head._forward_hooks
-
-
 def test_torch_counts_what_its_module_does_in_one_pass(tmp_path: Path) -> None:
     """Without what making the inputs takes, and although an exporter left the module in training mode."""
     found = source_of(CLASSIFIER, tmp_path, SETTING)
     found.module.train()
-    assert found.flops is not None
     assert found.flops.by_operator == {
         "aten::convolution": 2 * 2 * 8 * 8 * 16 * 16 * (9 + 1),
         "aten::addmm": 2 * 2 * 16 * 5,
@@ -90,54 +59,16 @@ def test_a_module_in_another_type_is_in_fp32_with_its_batch(tmp_path: Path) -> N
     assert made.expected.sides[PLAIN][0].dtype == np.float32
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda state: {**state, "b": state["b"] + 1},
-        lambda state: {**state, "b": state["b"].double()},
-        lambda state: {**state, "b": state["b"].reshape(2, 1)},
-        lambda state: {"c" if name == "b" else name: tensor for name, tensor in state.items()},
-    ],
-    ids=["value", "type", "shape", "name"],
-)
-def test_the_digest_of_the_state_follows_every_change(change: Callable[[Any], Any]) -> None:
+def test_the_digest_of_the_state_follows_every_change() -> None:
     """Values, types, shapes and names; not the order or the layout in memory."""
 
-    class Module:
-        def __init__(self, state: Any) -> None:
-            self.state_dict = lambda: state
+    def digest(**state: Any) -> str:
+        return state_sha256(SimpleNamespace(state_dict=lambda: state))
 
-    state = {"a": torch.arange(6.0).reshape(2, 3).to(torch.bfloat16), "b": torch.ones(2), "n": torch.tensor(3)}
-    digest = state_sha256(Module(state))
-    same = {"n": state["n"], "b": state["b"], "a": state["a"].t().contiguous().t()}
-    assert state_sha256(Module(same)) == digest
-    assert state_sha256(Module(change(state))) != digest
-
-
-def test_inputs_are_changed_slightly_and_always_alike() -> None:
-    """Floating-point values only; integers and numbers stay, and without any there is nothing to change."""
-    inputs = (torch.full((1000,), 2.0), torch.tensor([1, 2]), 3)
-    first, second = slightly_changed(inputs), slightly_changed(inputs)
-    assert first is not None
-    assert second is not None
-    assert torch.equal(first[0], second[0])
-    assert 1e-6 < (first[0] - inputs[0]).abs().mean().item() < 3e-6
-    assert first[1:] == inputs[1:]
-    assert slightly_changed(inputs[1:]) is None
-
-
-LEAVES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.builds(np.arange, st.integers(0, 5))
-)
-NESTED = st.recursive(
-    LEAVES,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.lists(inner, max_size=3).map(tuple),
-        st.dictionaries(st.text("abc", min_size=1, max_size=3), inner, max_size=3),
-    ),
-    max_leaves=8,
-)
+    a, b = torch.arange(6.0).reshape(2, 3).to(torch.bfloat16), torch.ones(2)
+    assert digest(b=b, a=a.t().contiguous().t()) == digest(a=a, b=b)
+    others = {"a": a, "b": b + 1}, {"a": a, "b": b.double()}, {"a": a, "b": b.reshape(2, 1)}, {"a": a, "c": b}
+    assert len({digest(a=a, b=b), *(digest(**each) for each in others)}) == 5
 
 
 class ModelOutput(OrderedDict[str, Any]):
@@ -147,11 +78,11 @@ class ModelOutput(OrderedDict[str, Any]):
         return tuple(self.values())
 
 
-@given(NESTED)
-def test_whatever_is_taken_apart_can_be_put_together(value: Any) -> None:
+def test_whatever_is_taken_apart_can_be_put_together() -> None:
     """Containers, their order, numbers (stored as arrays) and None stay; the structure survives being stored."""
+    value = {"b": [1, None, True, ()], "a": (np.arange(3), {"x": 2.5, "y": [[]], "z": {}}, [np.zeros((0, 2))] * 2)}
     structure, arrays = flatten(value)
-    assert structure.count == len(arrays) == len(structure.names()) == len(set(structure.names()))
+    assert structure.count == len(arrays) == len(structure.names()) == len(set(structure.names())) == 6
     np.testing.assert_equal(rebuild(decode(Structure, encode(structure)), [*map(np.asarray, arrays)]), value)
 
 
@@ -159,7 +90,6 @@ def test_outputs_of_transformers_keep_their_keys_attributes_and_numbers() -> Non
     """A judge may use any of them."""
     structure, arrays = flatten(ModelOutput(start_logits=np.zeros(1), end_logits=np.ones(1)))
     found = rebuild(structure, arrays)
-    assert isinstance(found, NamedOutput)
     assert found["end_logits"] is found.end_logits is found[1] is arrays[1]
     assert found[:2] == (arrays[0], arrays[1])
     with pytest.raises(AttributeError):
@@ -167,8 +97,6 @@ def test_outputs_of_transformers_keep_their_keys_attributes_and_numbers() -> Non
 
 
 def test_what_cannot_be_exported_is_refused() -> None:
-    """An object of the workload's own, and arrays that do not fit."""
+    """An object of the workload's own."""
     with pytest.raises(UsageError, match="a set cannot be passed to an exported model; .*--engine torch"):
         flatten([{1}])
-    with pytest.raises(ValueError, match="1 arrays do not fit a structure of 2"):
-        rebuild(flatten((np.ones(1), np.ones(1)))[0], [np.ones(1)])

@@ -1,7 +1,4 @@
-"""Where Jittor's environment is, what its processes are started with, and its import.
-
-Here it is a module that does to the process what Jittor does.
-"""
+"""Jittor's environment: where it is, what its processes are started with, its import, and predictions of a process."""
 
 from __future__ import annotations
 
@@ -14,10 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from places import ROOT
 
-from modelzoo.engines.jittor import environment
+from modelzoo.engines.jittor import environment, remote
 from modelzoo.engines.jittor.environment import import_jittor, reason_of
-from modelzoo.errors import EnvironmentProblem
+from modelzoo.errors import EnvironmentProblem, WorkerError
+from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.discovery import CHECKOUT
 
 
@@ -33,24 +33,22 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_its_interpreter_is_found(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_interpreter_is_found_or_the_command_that_makes_it_is_named(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the checkout by default; the measuring workers run in it, and only they may import Jittor."""
     assert environment.interpreter() == str(place / "bin" / "python")
     assert not environment.is_inside()
     monkeypatch.setattr(sys, "prefix", str(place))
     assert environment.is_inside()
-    monkeypatch.delenv(environment.DIRECTORY_VARIABLE)
-    assert environment.directory() == CHECKOUT / "envs" / "jittor"
-
-
-def test_a_missing_environment_names_the_command_that_makes_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it was never made, or making it was interrupted."""
     (place / environment.STAMP).unlink()
     with pytest.raises(EnvironmentProblem, match=r"jittor is incomplete: run scripts/setup-jittor$"):
         environment.interpreter()
     monkeypatch.setenv(environment.DIRECTORY_VARIABLE, str(place / "no"))
     with pytest.raises(EnvironmentProblem, match=r"no does not exist: run scripts/setup-jittor$"):
         environment.interpreter()
+    monkeypatch.delenv(environment.DIRECTORY_VARIABLE)
+    assert environment.directory() == CHECKOUT / "envs" / "jittor"
 
 
 def test_processes_are_started_with_threads_and_a_cache_that_they_can_write_to(
@@ -65,56 +63,32 @@ def test_processes_are_started_with_threads_and_a_cache_that_they_can_write_to(
     assert environment.variables(3)["JITTOR_HOME"] == str(tmp_path / "cache" / "jittor")
 
 
-def test_the_version_is_read_without_importing(place: Path) -> None:
-    """From the metadata in the environment's packages."""
-    assert environment.version() is None
-    metadata = place / "lib" / "python3.11" / "site-packages" / "jittor-1.3.11.0.dist-info" / "METADATA"
-    metadata.parent.mkdir(parents=True)
-    metadata.write_text("Metadata-Version: 2.1\nName: jittor\nVersion: 1.3.11.0\n")
-    assert environment.version() == "1.3.11.0"
-
-
 @pytest.mark.parametrize(
-    ("architecture", "folder"),
-    [("x86_64", "dnnl_lnx_2.2.0_cpu_gomp"), ("aarch64", "dnnl_lnx_2.2.0_cpu_gomp_aarch64")],
+    ("architecture", "folder"), [("x86_64", "dnnl_lnx_2.2.0_cpu_gomp"), ("aarch64", "dnnl_lnx_2.2.0_cpu_gomp_aarch64")]
 )
 def test_onednn_is_where_jittor_looks_for_it(
     architecture: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Links to the system's header and library, made once."""
-    root = system(tmp_path, architecture, monkeypatch)
+    """Links to the system's header and library, made once; without these Jittor would download a release of its own."""
+    header = tmp_path / "usr" / "include" / "dnnl.hpp"
+    library = tmp_path / "usr" / "lib" / f"{architecture}-linux-gnu" / "libdnnl.so.2"
+    for file in (header, library):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    monkeypatch.setattr(environment, "SYSTEM", tmp_path / "usr")
+    monkeypatch.setattr(platform, "machine", lambda: architecture)
     environment.link_onednn(tmp_path)
     environment.link_onednn(tmp_path)
     found = tmp_path / ".cache" / "jittor" / "mkl" / folder
-    assert (found / "include" / "dnnl.hpp").readlink() == root / "include" / "dnnl.hpp"
-    assert (found / "lib" / "libmkldnn.so").readlink() == root / "lib" / f"{architecture}-linux-gnu" / "libdnnl.so.2"
-
-
-def test_onednn_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jittor would try to download a release of its own."""
-    root = system(tmp_path, "x86_64", monkeypatch)
-    (root / "include" / "dnnl.hpp").unlink()
+    assert (found / "include" / "dnnl.hpp").readlink() == header
+    assert (found / "lib" / "libmkldnn.so").readlink() == library
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / ".cache").touch()
+    with pytest.raises(EnvironmentProblem, match="cannot be written to: Not a directory; run scripts/setup-jittor"):
+        environment.link_onednn(tmp_path / "full")
+    header.unlink()
     with pytest.raises(EnvironmentProblem, match=r"dnnl\.hpp does not exist: run .* apt-get install libdnnl-dev"):
         environment.link_onednn(tmp_path)
-
-
-def test_a_cache_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full or read-only disk."""
-    system(tmp_path, "x86_64", monkeypatch)
-    (tmp_path / ".cache").touch()
-    with pytest.raises(EnvironmentProblem, match="cannot be written to: Not a directory; run scripts/setup-jittor"):
-        environment.link_onednn(tmp_path)
-
-
-def system(directory: Path, architecture: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a directory that stands for ``/usr``, with oneDNN for ``architecture``."""
-    root = directory / "usr"
-    for file in (root / "include" / "dnnl.hpp", root / "lib" / f"{architecture}-linux-gnu" / "libdnnl.so.2"):
-        file.parent.mkdir(parents=True)
-        file.touch()
-    monkeypatch.setattr(environment, "SYSTEM", root)
-    monkeypatch.setattr(platform, "machine", lambda: architecture)
-    return root
 
 
 JITTOR = """
@@ -169,19 +143,37 @@ def test_an_import_that_fails_is_one_line(package: Path) -> None:
         import_jittor()
 
 
-@pytest.mark.parametrize(
-    ("message", "reason"),
-    [
-        ("", "RuntimeError"),
-        ("first\nsecond\n", "second"),
-        (
-            "\x1b[38;5;1m[f 1122 16:26:47.848523 12 executor.cc:686] \nExecute fused operator failed.\n[OP TYPE]: "
-            "mkl_conv\n[Async Backtrace]: not found\n[Reason]: [f 1122 16:26:47.848523 aa mkl.cc:12] Check failed\n"
-            "more of it\x1b[m\n**********\nAsync error was detected.\n>>> export trace_py_var=3\n",
-            "Check failed",
-        ),
-    ],
-)
-def test_the_reason_of_an_error_is_one_line(message: str, reason: str) -> None:
+def test_the_reason_of_an_error_is_one_line() -> None:
     """Without colours, times, and the advice that follows it."""
-    assert reason_of(RuntimeError(message)) == reason
+    message = (
+        "\x1b[38;5;1m[f 1122 16:26:47.848523 12 executor.cc:686] \nExecute fused operator failed.\n[OP TYPE]: "
+        "mkl_conv\n[Async Backtrace]: not found\n[Reason]: [f 1122 16:26:47.848523 aa mkl.cc:12] Check failed\n"
+        "more of it\x1b[m\n**********\nAsync error was detected.\n>>> export trace_py_var=3\n"
+    )
+    assert reason_of(RuntimeError(message)) == "Check failed"
+    assert reason_of(RuntimeError("")) == "RuntimeError"
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[remote.RemoteModel]:
+    """Twice the input, plus the number of threads that the process was given."""
+    monkeypatch.setattr(environment, "interpreter", lambda: sys.executable)
+    monkeypatch.setattr(remote, "SERVER", "engines.jittor.fake_server")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
+    found = remote.RemoteModel("resnet50", ResolvedSetting(threads=3), Path("export"))
+    yield found
+    found.close()
+
+
+def test_tensors_go_there_and_back(model: remote.RemoteModel) -> None:
+    """Batch after batch, to one process."""
+    for value in (1.0, 4.0):
+        found = model.predict(torch.full((3, 2), value).t())
+        assert found.dtype == torch.float32
+        assert found.tolist() == [[2 * value + 3] * 3] * 2
+
+
+def test_a_process_that_dies_is_explained(model: remote.RemoteModel) -> None:
+    """By its exit code and its last line."""
+    with pytest.raises(WorkerError, match=r"^Jittor's process ended with code 1: no memory left$"):
+        model.predict(torch.tensor([float("nan")]))

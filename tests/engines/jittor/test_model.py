@@ -16,7 +16,6 @@ from safetensors.numpy import save_file
 
 from modelzoo.engines.jittor import model as jittor_model
 from modelzoo.engines.jittor.model import JittorModel
-from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError, WeightsError
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofVerdict
@@ -51,11 +50,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> JittorModel:
 
 
 def test_a_call_returns_when_the_output_exists(model: JittorModel) -> None:
-    """Jittor computes nothing before it is asked to; so does a copy of the input, which is not part of a call.
-
-    The first call is part of loading the model.
-    """
-    assert model.compilation is not None
+    """Jittor computes nothing before it is asked to, nor copies the input; the first call is part of loading."""
     assert (model.compilation.first_answer, fake_jittor.Var.pending) == (model.compilation.seconds, [])
     args = model.prepare(INPUTS.args)
     assert [arg.is_computed for arg in args] == [True]
@@ -78,30 +73,21 @@ def run(*args: object) -> None:
     os.write(1, RECORDED.encode())
 
 
-def test_the_kernels_of_a_pass_are_known(verbose: list[int]) -> None:
-    """By the log alone, without the time that they took."""
-    found = jittor_model.log_kernels(run)
-    assert not isinstance(found, Unavailable)
-    kernels = [(each.kernel, each.precision, each.count) for each in found.kernels]
-    assert kernels == [("oneDNN convolution brgconv_1x1:avx512_core", "fp32", 1)]
-    assert verbose == [1, 0]
-
-
 def test_fp32_is_proven_by_log_and_canary(
     model: JittorModel, verbose: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Matrix products that are not in the log are mentioned."""
+    """Matrix products that are not in the log are mentioned; kernels are known by the log alone."""
+    kernels = [(each.kernel, each.precision, each.count) for each in jittor_model.log_kernels(run).kernels]
+    assert (kernels, verbose) == ([("oneDNN convolution brgconv_1x1:avx512_core", "fp32", 1)], [1, 0])
     install_operators(monkeypatch)
     monkeypatch.setattr(model, "call", run)
     found = model.audit((), canary=jittor_model.run_canary())
-    assert not isinstance(found, Unavailable)
     assert (found.verdict, found.iterations, found.log_source) == (ProofVerdict.FP32, 1, LogSource.RUNTIME_SWITCH)
     assert [each.operator_class for each in found.classes] == [OperatorClass.CONV]
     assert (found.onednn_version, found.reference_share) == ("2.6.3", 0.0)
     assert any("dnnl_sgemm" in problem for problem in found.problems)
     assert model.flops(()) == COUNTED
     profile = model.profile((), evidence=found)
-    assert not isinstance(profile, Unavailable)
     assert {(each.name, each.count) for each in profile.operators} >= {("onednn::convolution", 2)}
 
 
@@ -111,7 +97,6 @@ def test_without_a_log_nothing_is_proven(
     """Jittor computes without oneDNN, or verbose mode has no effect; the mode is switched off in any case."""
     monkeypatch.setattr(model, "call", lambda: None)
     for found in (jittor_model.log_kernels(lambda: None), model.audit((), canary=None)):
-        assert isinstance(found, Unavailable)
         assert "Jittor's precision cannot be verified" in found.reason
     monkeypatch.setattr(model, "call", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -119,14 +104,15 @@ def test_without_a_log_nothing_is_proven(
     assert verbose == [1, 0] * 3
 
 
-def test_the_canary_shows_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "verdict"), [(torch.float32, CanaryVerdict.FP32), (torch.bfloat16, CanaryVerdict.NOT_FP32)]
+)
+def test_the_canary_shows_fp32(dtype: Any, verdict: CanaryVerdict, monkeypatch: pytest.MonkeyPatch) -> None:
     """And operators that round their operands to bf16 are seen."""
-    install_operators(monkeypatch)
-    assert jittor_model.run_canary().verdict("fp32") is CanaryVerdict.FP32
-    install_operators(monkeypatch, torch.bfloat16)
+    install_operators(monkeypatch, dtype)
     found = jittor_model.run_canary()
     assert [check.operator for check in found.operators] == ["matmul", "linear", "conv", "pointwise"]
-    assert found.verdict("fp32") is CanaryVerdict.NOT_FP32
+    assert found.verdict("fp32") is verdict
 
 
 def install_operators(monkeypatch: pytest.MonkeyPatch, dtype: Any = torch.float32) -> None:
@@ -156,30 +142,17 @@ def test_other_architectures_are_refused(tmp_path: Path) -> None:
     )
 
 
-@pytest.fixture
-def state(monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarray]:
-    """The state of the network of the package that stands for Jittor."""
+def test_the_exported_state_is_loaded_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jittor itself would only log one that does not fit, and run with the weights that it drew at random."""
     fake_jittor.install(monkeypatch)
-    return {"conv1.weight": np.ones((2, 3), np.float32), "fc.bias": np.ones(10, np.float32)}
-
-
-def test_the_exported_state_is_loaded(state: dict[str, np.ndarray], tmp_path: Path) -> None:
-    """Into a network with as many classes, in eval mode."""
+    state = {"conv1.weight": np.ones((2, 3), np.float32), "fc.bias": np.ones(10, np.float32)}
+    with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
+        jittor_model.load(tmp_path)
     save_file(state, str(tmp_path / jittor_model.STATE))
     found = jittor_model.load(tmp_path)
     assert not found.is_training
     assert all(np.array_equal(found.state[name], array) for name, array in state.items())
-
-
-def test_a_state_that_does_not_fit_is_an_error(state: dict[str, np.ndarray], tmp_path: Path) -> None:
-    """Jittor itself would only log it and run with the weights that it drew at random."""
     save_file({**state, "conv1.weight": np.ones((3, 2))}, str(tmp_path / jittor_model.STATE))
     problem = r"1 of another shape \(first: conv1.weight is \(3, 2\), the model needs \(2, 3\)\)"
     with pytest.raises(WeightsError, match=f"does not fit Jittor's ResNet50: {problem}; use another --engine"):
-        jittor_model.load(tmp_path)
-
-
-def test_an_export_that_is_gone_is_an_error(state: dict[str, np.ndarray], tmp_path: Path) -> None:
-    """The cache may be cleared while a call runs."""
-    with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
         jittor_model.load(tmp_path)

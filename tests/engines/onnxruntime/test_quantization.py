@@ -21,8 +21,6 @@ from modelzoo.engines.onnxruntime.quantization import calibration, convolution_w
 from modelzoo.errors import UsageError
 from modelzoo.evidence.rounded import rounded_to
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import Evidence
-from modelzoo.records.profile import Flops
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload import InputRequest, Inputs, Workload
@@ -66,88 +64,70 @@ def setting(recipe: str | None) -> ResolvedSetting:
     return replace(resolved("onnxruntime"), precision="int8", recipe=recipe)
 
 
-@pytest.mark.parametrize(
-    ("recipe", "expected"),
-    [
-        (None, "dynamic-per-channel"),
-        ("dynamic", "dynamic-per-tensor"),
-        *((each, each) for each in (*RECIPES, "static")),
-    ],
-)
-def test_the_recipe_that_was_left_open_is_chosen(recipe: str | None, expected: str) -> None:
+def test_the_recipe_that_was_left_open_is_chosen() -> None:
     """Per channel, whose predictions are nearer to those of fp32; ``dynamic`` is ONNX Runtime's default."""
-    asked = Setting("int8", engine="onnxruntime", recipe=recipe)
-    OnnxRuntimeEngine().check(asked)
-    assert OnnxRuntimeEngine().resolve(asked, batch=1, threads=1).recipe == expected
-
-
-def test_the_recipes_of_torch_are_refused() -> None:
-    """With those that there are."""
+    same = ((each, each) for each in (*RECIPES, "static"))
+    for recipe, expected in ((None, RECIPES[1]), ("dynamic", RECIPES[0]), *same):
+        asked = Setting("int8", engine="onnxruntime", recipe=recipe)
+        OnnxRuntimeEngine().check(asked)
+        assert OnnxRuntimeEngine().resolve(asked, batch=1, threads=1).recipe == expected
     message = "recipe=torchao is one of torch's, and ONNX Runtime has dynamic, dynamic-per-tensor, dynamic-per-channel,"
     with pytest.raises(UsageError, match=message):
         OnnxRuntimeEngine().check(Setting("int8", engine="onnxruntime", recipe="torchao"))
 
 
+class Ran:
+    """A model in int8: its export, the evidence of a pass, its output, the module in fp32, and what that computes."""
+
+    def __init__(self, work: Workload, recipe: str, folder: Path) -> None:
+        chosen = setting(recipe)
+        self.source = source_of(work, folder, chosen)
+        self.export = OnnxRuntimeEngine().export(chosen, self.source)
+        inputs, session = read_inputs(self.export), OnnxRuntimeEngine().open(chosen)
+        weights = Weights(WeightsKind.PATH, "in the export", "", "")
+        self.model = session.load(work, weights, inputs, self.export)
+        self.args, canary = self.model.prepare(inputs.args), session.canary()
+        assert canary.verdict("int8") == "active"
+        self.evidence, self.fp32 = self.model.audit(self.args, canary=canary), self.source.module.eval()
+        self.output = torch.from_numpy(self.model.outputs(self.args).outputs[0])
+        self.batch = torch.from_numpy(inputs.args[0])
+
+    def error(self) -> float:
+        """How far the output is from that of the module, as it computes now."""
+        with torch.inference_mode():
+            expected = self.fp32(self.batch)
+        return float((self.output - expected).norm() / expected.norm())
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_what_runs_is_int8_and_what_was_predicted(recipe: str, tmp_path: Path) -> None:
     """The layers are, attention is not; the outputs are those of rounding by the recipe, unless sums saturate."""
-    chosen = setting(recipe)
-    source = source_of(TOKENS, tmp_path, chosen)
-    export = OnnxRuntimeEngine().export(chosen, source)
-    assert export.conversion.options["recipe"] == recipe
-    assert not (Path(export.path) / WEIGHTS).exists()
-    inputs = read_inputs(export)
-    session = OnnxRuntimeEngine().open(chosen)
-    model = session.load(TOKENS, Weights(WeightsKind.PATH, "in the export", "", ""), inputs, export)
-    args = model.prepare(inputs.args)
-    canary = session.canary()
-    assert canary.verdict("int8") == "active"
-    found = model.audit(args, canary=canary)
-    assert isinstance(found, Evidence)
-    assert re.match(r"int8: ACTIVE \(linear yes, matmul no; int8 kernels took \d+ % of the time", sentence(found))
-    assert {each.precision for each in found.operators} == {"int8", "fp32"}
-    fp32 = source.module.eval()
-    with torch.inference_mode(), rounded_to("int8", fp32, recipe):
-        predicted = fp32(torch.from_numpy(inputs.args[0]))
-    (output,) = model.outputs(args).outputs
-    if not may_saturate():
-        assert (torch.from_numpy(output) - predicted).norm() / predicted.norm() < 1e-5
+    ran = Ran(TOKENS, recipe, tmp_path)
+    assert ran.export.conversion.options["recipe"] == recipe
+    assert not (Path(ran.export.path) / WEIGHTS).exists()
+    line = r"int8: ACTIVE \(linear yes, matmul no; int8 kernels took \d+ % of the time"
+    assert re.match(line, sentence(ran.evidence))
+    assert {each.precision for each in ran.evidence.operators} == {"int8", "fp32"}
+    with rounded_to("int8", ran.fp32, recipe):
+        assert may_saturate() or ran.error() < 1e-5
 
 
 def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
     """By ranges of other inputs than those that are measured, whose digest is recorded; nothing is left in fp32."""
-    chosen = setting("static")
-    source = source_of(CLASSIFIER, tmp_path, chosen)
-    export = OnnxRuntimeEngine().export(chosen, source)
-    assert len(str(export.conversion.options["calibration"])) == 64
-    assert sorted(path.name for path in Path(export.path).glob("*.onnx")) == [MODEL]
-    inputs = read_inputs(export)
-    session = OnnxRuntimeEngine().open(chosen)
-    model = session.load(CLASSIFIER, Weights(WeightsKind.PATH, "in the export", "", ""), inputs, export)
-    args = model.prepare(inputs.args)
-    canary = session.canary()
-    assert canary.verdict("int8") == "active"
-    found = model.audit(args, canary=canary)
-    assert isinstance(found, Evidence)
-    assert sentence(found).startswith("int8: ACTIVE (int8 kernels took 100 % of the time in matrix products")
-    assert found.arithmetic_share == 1  # also of the convolutions, whose packed weights the profiler does not show
-    assert 16 * (16 * 9 + 16 + 5) < model.stored_bytes() < 2 * 16 * (16 * 9 + 16 + 5)
-    flops = model.flops(args)
-    assert isinstance(flops, Flops)
-    assert (flops.total, flops.missing) == (source.flops.total if source.flops else None, ())
-    fp32 = source.module.eval()
-    with torch.inference_mode():
-        expected = fp32(torch.from_numpy(inputs.args[0]))
-    output = torch.from_numpy(model.outputs(args).outputs[0])
-    assert 0.002 < (output - expected).norm() / expected.norm() < int8_error_limit()
+    ran = Ran(CLASSIFIER, "static", tmp_path)
+    assert len(str(ran.export.conversion.options["calibration"])) == 64
+    assert sorted(path.name for path in Path(ran.export.path).glob("*.onnx")) == [MODEL]
+    assert sentence(ran.evidence).startswith("int8: ACTIVE (int8 kernels took 100 % of the time in matrix products")
+    assert ran.evidence.arithmetic_share == 1  # also of convolutions, whose packed weights the profiler does not show
+    assert 16 * (16 * 9 + 16 + 5) < ran.model.stored_bytes() < 2 * 16 * (16 * 9 + 16 + 5)
+    flops = ran.model.flops(ran.args)
+    assert (flops.total, flops.missing) == (ran.source.flops.total if ran.source.flops else None, ())
+    assert 0.002 < ran.error() < int8_error_limit()
 
 
 def test_constants_in_another_file_are_found(tmp_path: Path) -> None:
     """Also those that decide about shapes, such as the dimensions of a mean, which are inputs from opset 18 on."""
-    weights = {
-        "weight": np.ones((4, 3, 3, 3), np.float32),
-        "dimensions": np.array([2, 3]),
-    }
+    weights = {"weight": np.ones((4, 3, 3, 3), np.float32), "dimensions": np.array([2, 3])}
     nodes = [
         onnx.helper.make_node("Conv", ["x", "weight"], ["found"], "conv"),
         onnx.helper.make_node("ReduceMean", ["found", "dimensions"], ["mean"]),

@@ -34,16 +34,6 @@ def compile_toy(setting: Setting) -> Any:
     return compilation.compiled(SCRIPTED, model, ARGS, setting)[0]
 
 
-def test_compile_reports_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing compiler is reported before anything is tried."""
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    wanted = Setting(mode="compile")
-    for check in (lambda: compile_toy(wanted), lambda: compilation.require_mode(wanted)):
-        with pytest.raises(EnvironmentProblem, match=r"--mode compile needs a C\+\+ compiler: install g\+\+"):
-            check()
-    compilation.require_mode(Setting(mode="script"))
-
-
 def test_a_strangers_cache_is_not_compiled_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """inductor loads pickles and libraries from a directory whose name anybody can predict; a chosen one is used."""
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
@@ -179,10 +169,7 @@ def test_other_shapes_are_refused(replayed: list[Graph]) -> None:
 
 
 def test_an_executable_in_graph_mode(replayed: list[Graph], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Preparing a batch copies it into the graph's inputs, and outputs that are kept are copied out of it.
-
-    The model itself is called for the warm-up and the capture only.
-    """
+    """A batch is copied into the graph's inputs, and outputs out of it; the model is called before the capture only."""
     calls: list[int] = []
     monkeypatch.setattr(compilation, "require_mode", lambda setting: None)
     setting = replace(GRAPH, device="cpu")  # the device is simulated, the tensors are not
@@ -199,27 +186,13 @@ def test_an_executable_in_graph_mode(replayed: list[Graph], monkeypatch: pytest.
 
 def test_a_model_that_cannot_be_captured_is_one_line(replayed: list[Graph], monkeypatch: pytest.MonkeyPatch) -> None:
     """torch's error says first what is wrong, and ends with advice for its developers."""
+    problem = "CUDA error: operation not permitted when stream is capturing"
 
     class Reads(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            raise RuntimeError(
-                "CUDA error: operation not permitted when stream is capturing\nCUDA kernel errors might be "
-                "asynchronously reported\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
-            )
+            raise RuntimeError(f"{problem}\nCUDA kernel errors might be asynchronously reported\nCompile with ...")
 
     monkeypatch.setattr(compilation, "require_mode", lambda setting: None)
-    work = replace(TOY, build=lambda options: Reads())
-    message = (
-        "toy cannot run with fp32 graph: CUDA error: operation not permitted when stream is capturing; "
-        "use --mode eager or compile"
-    )
     with pytest.raises(UsageError) as raised:
-        execution.build(work, work.build({}), INPUTS, replace(GRAPH, device="cpu"))
-    assert str(raised.value) == message
-
-
-def test_other_devices_have_no_graphs() -> None:
-    """The mode is refused, with what to use instead."""
-    with pytest.raises(UsageError, match="which npu:0 does not have; use --mode compile, or --device cuda"):
-        compilation.require_mode(Setting(mode="graph", device="npu:0"))
-    compilation.require_mode(GRAPH)
+        execution.build(TOY, Reads(), INPUTS, replace(GRAPH, device="cpu"))
+    assert str(raised.value) == f"toy cannot run with fp32 graph: {problem}; use --mode eager or compile"

@@ -58,17 +58,22 @@ def test_the_reference_does_without_onednn_if_the_variable_is_set(monkeypatch: p
     assert TorchEngine().reference(FAST_MATH) == ResolvedSetting(backend="blas", threads=2)
 
 
-def test_an_unsupported_device_or_mode_fails_early(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (Setting(device="tpu"), "no such kind of device; use cpu, cuda"),
+        (Setting("tf32"), "tf32 is a precision of CUDA devices, not of cpu"),
+        (Setting(mode="graph"), "--mode graph replays CUDA graphs, which cpu does not have; use --mode compile, or"),
+        (Setting(mode="compile"), r"--mode compile needs a C\+\+ compiler: install g\+\+"),
+    ],
+)
+def test_an_unsupported_device_or_mode_fails_early(
+    setting: Setting, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``check`` needs neither weights nor a model."""
-    with pytest.raises(UsageError, match="no such kind of device; use cpu, cuda"):
-        TorchEngine().check(Setting(device="tpu"))
-    with pytest.raises(UsageError, match="tf32 is a precision of CUDA devices"):
-        TorchEngine().check(Setting("tf32"))
-    with pytest.raises(UsageError, match="--mode graph replays CUDA graphs, which cpu does not have"):
-        TorchEngine().check(Setting(mode="graph"))
     monkeypatch.setattr("shutil.which", lambda name: None)
-    with pytest.raises(EnvironmentProblem, match="needs a C"):
-        TorchEngine().check(Setting(mode="compile"))
+    with pytest.raises((EnvironmentProblem, UsageError), match=message):
+        TorchEngine().check(setting)
 
 
 def test_the_default_number_of_threads_is_one_that_openblas_supports(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,27 +83,12 @@ def test_the_default_number_of_threads_is_one_that_openblas_supports(monkeypatch
     assert TorchEngine().resolve(Setting(threads=192), batch=1, threads=192).threads == 192
 
 
-def test_opening_sets_threads_and_seed() -> None:
-    """Both are process-wide, and part of what is recorded."""
-    before = torch.get_num_threads()
-    try:
-        TorchEngine().open(ResolvedSetting(threads=1, seed=5))
-        assert torch.get_num_threads() == 1
-        assert torch.initial_seed() == 5
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_a_lost_device_ends_an_active_session_in_one_line() -> None:
     """Work is asynchronous, so the error may come from whatever waits for the device: the clock, the canary, a copy."""
     simulated: Any = SimulatedDevice(lost_after=2)
     session = TorchSession(ResolvedSetting(device="cuda", threads=torch.get_num_threads()), simulated)
-    with (
-        pytest.raises(
-            EnvironmentProblem, match="^cuda failed while the model ran: CUDA error: unspecified launch fail"
-        ),
-        session.active(),
-    ):
+    line = "^cuda failed while the model ran: CUDA error: unspecified launch fail"
+    with pytest.raises(EnvironmentProblem, match=line), session.active():
         for _ in range(3):
             clock_for(simulated).time(simulated.launch)
     with pytest.raises(RuntimeError, match="shapes"), session.active():
@@ -106,8 +96,9 @@ def test_a_lost_device_ends_an_active_session_in_one_line() -> None:
 
 
 def test_an_active_session_is_in_inference_mode() -> None:
-    """Switches hold inside the block alone, each time that it is entered."""
-    session = TorchEngine().open(ResolvedSetting(backend="blas", threads=torch.get_num_threads()))
+    """Switches hold inside the block alone, each time that it is entered; the seed is the process's."""
+    session = TorchEngine().open(ResolvedSetting(backend="blas", threads=torch.get_num_threads(), seed=5))
+    assert torch.initial_seed() == 5
     for _ in range(2):
         with session.active() as names:
             assert torch.is_inference_mode_enabled()
@@ -118,12 +109,9 @@ def test_an_active_session_is_in_inference_mode() -> None:
 def test_a_missing_module_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     """If torchvision is fine, the message names the module; otherwise its own problem replaces the error."""
     monkeypatch.setattr(installation, "import_torchvision", lambda: None)
-    for name, advice in (
-        ("transformers", "run ./scripts/run once"),
-        ("nowhere", "install it, or name its"),
-    ):
-        message = f"No module named '{name}'; {advice}"
-        with pytest.raises(EnvironmentProblem, match=message), TorchEngine().explained_errors():
+    for name, advice in (("transformers", "run ./scripts/run once"), ("nowhere", "install it, or name its")):
+        said = pytest.raises(EnvironmentProblem, match=f"No module named '{name}'; {advice}")
+        with said, TorchEngine().explained_errors():
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
     with pytest.raises(RuntimeError, match="a bug"), TorchEngine().explained_errors():
         raise RuntimeError("a bug")

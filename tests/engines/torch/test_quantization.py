@@ -21,7 +21,7 @@ from modelzoo.engines.torch.engine import TorchEngine, TorchSession
 from modelzoo.engines.torch.quantization import quantized, resolve_recipe
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import Evidence, ProofSource, ProofVerdict
+from modelzoo.records.evidence import ProofSource, ProofVerdict
 from modelzoo.setting import ResolvedSetting, Setting
 
 INT8 = Setting("int8")
@@ -72,10 +72,7 @@ def test_the_recipe_that_suits_the_machine(
     expected: str | Exception,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """torchao where it is installed and its products have a kernel, or the first library that this torch has.
-
-    What was asked for is never replaced, and what was resolved stays so.
-    """
+    """torchao where it has a kernel, or the first library of this torch; what was asked for is never replaced."""
     monkeypatch.setattr(platform, "machine", lambda: architecture)
     monkeypatch.setattr(quantization, "installed_version", lambda name: torchao)
     monkeypatch.setattr(torch.backends, "quantized", SimpleNamespace(supported_engines=engines))
@@ -126,7 +123,6 @@ def test_an_engine_resolves_checks_and_records_it() -> None:
     engine, before, setting = TorchEngine(), torch.backends.quantized.engine, INT8.replace(recipe="dynamic")
     engine.check(setting)
     resolved = engine.resolve(setting, batch=1, threads=1)
-    assert resolved.recipe is not None
     name = resolved.recipe.partition("-")[2]
     with TorchSession(resolved).active() as names:
         assert f"torch.backends.quantized.engine={name}" in names
@@ -143,11 +139,7 @@ def test_a_static_recipe_is_for_x86(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_torchao
 def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
-    """What oneDNN logs is int8, and all of the arithmetic; the ranges are of other inputs than those that are measured.
-
-    Also of a sum that the convolution before it computes, whose other operand comes after the weights. What is audited
-    after the canary is what was compiled before it: nothing is compiled again.
-    """
+    """What oneDNN logs is int8, also of a sum that a convolution computes; the ranges are of other inputs."""
     setting = ResolvedSetting("int8", recipe="static", mode="compile", batch=2, threads=1)
     work = replace(CLASSIFIER, build=lambda options: Residual())
     source = source_of(work, tmp_path, setting)
@@ -160,7 +152,6 @@ def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
         output = model.call(*args)
         expected = source.module(*args)
     assert canary.verdict("int8") == "active", canary.summary
-    assert isinstance(found, Evidence)
     assert {(each.precision, each.decided_by) for each in found.operators} == {("int8", ProofSource.KERNEL_LOG)}
     assert re.match(r"int8: ACTIVE \(int8 kernels took (100|99) % of the time", sentence(found))
     assert found.arithmetic_share == 1
@@ -168,7 +159,6 @@ def test_static_quantization_includes_convolutions(tmp_path: Path) -> None:
     assert 0.002 < (output - expected).norm() / expected.norm() < int8_error_limit()
     weights = 16 * 32 * 9 + 32 * 32 + 32 * 5
     assert weights < (model.stored_bytes() or 0) < 2 * weights  # a byte each, scales and biases
-    assert model.compilation is not None
     assert len(model.compilation.calibration or "") == 64
 
 

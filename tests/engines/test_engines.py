@@ -1,16 +1,44 @@
-"""What engines that run exported models share."""
+"""Engines are found, created without their frameworks, and refuse what is another engine's."""
 
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 
 import pytest
-from exportable_workloads import CLASSIFIER, resolved
 
+from modelzoo.engines import create_engine
 from modelzoo.engines.export import engine as export_engine
-from modelzoo.engines.export.engine import ExportedEngine, ExportedModel
+from modelzoo.engines.export.engine import ExportedEngine
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("onnx", "^no engine 'onnx': use one of torch, .*, jittor, or module:class$"),
+        ("nowhere:Engine", "^engine 'nowhere:Engine' cannot be loaded: No module named 'nowhere'$"),
+        ("json:Engine", "^engine 'json:Engine' cannot be loaded: .*no attribute 'Engine'$"),
+    ],
+)
+def test_an_engine_that_does_not_exist_is_one_line(name: str, message: str) -> None:
+    """Nothing is registered: an engine from elsewhere is named by its module and its class."""
+    with pytest.raises(UsageError, match=message):
+        create_engine(name)
+
+
+def test_creating_engines_imports_no_framework() -> None:
+    """An engine is asked for variables before its libraries may be loaded."""
+    code = (
+        "import sys\nfrom modelzoo.engines import ENGINES, create_engine\n"
+        "from modelzoo.setting import ResolvedSetting\n"
+        "found = {name: create_engine(name).variables(ResolvedSetting(threads=3)) for name in ENGINES}\n"
+        "assert {each['OMP_NUM_THREADS'] for each in found.values()} == {'3'}\n"
+        "assert not {'torch', 'numpy', 'onnxruntime', 'openvino', 'jittor'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 class Fast(ExportedEngine):
@@ -19,13 +47,6 @@ class Fast(ExportedEngine):
     name, title = "fast", "Some Engine"
     packages = ("fast", "format")
     bf16_method = "hint"
-
-
-class FastModel(ExportedModel):
-    """Its framework raises ArithmeticError."""
-
-    def reason_of(self, error: Exception) -> str | None:
-        return str(error) if isinstance(error, ArithmeticError) else None
 
 
 def test_a_package_that_is_missing_is_told_from_one_that_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,25 +72,7 @@ def test_what_a_setting_leaves_open_is_decided() -> None:
     Fast().check(asked)
     found = Fast().resolve(asked, batch=1, threads=2)
     assert (found.batch, found.threads, found.bf16_method) == (4, 2, "hint")
-    assert Fast().resolve(Setting(engine="openvino"), batch=1, threads=2).bf16_method is None
     assert Fast().reference(found).engine == "torch"
-
-
-def test_errors_of_the_framework_become_one_line_and_others_stay() -> None:
-    """With the setting and the way around it."""
-    model = FastModel("mine", resolved("openvino"))
-    line = r"^mine cannot run with .*: too large; run it with --engine torch$"
-    with pytest.raises(UsageError, match=line), model.explained_errors():
-        raise OverflowError("too large")
-    with pytest.raises(KeyError), model.explained_errors():
-        raise KeyError("ours")
-
-
-def test_a_model_that_was_not_exported_is_refused() -> None:
-    """The engine and the workload are named."""
-    session = Fast().open(resolved("openvino"))
-    with pytest.raises(UsageError, match="classifier has not been exported for Some Engine; run it through modelzoo"):
-        session.load(CLASSIFIER, None, None)  # type: ignore[arg-type]  # neither is used
 
 
 @pytest.mark.parametrize(
