@@ -68,6 +68,22 @@ def test_operators_whose_kernels_call_others_are_counted_by_those() -> None:
     assert total(lambda: torch._grouped_mm(x.flatten(0, 1), groups, offs=ends)) == 2 * 10 * 32 * 16
 
 
+def test_what_a_compiled_graph_calls_runs_without_autocast() -> None:
+    """Its operators convert nothing while they are observed, as they convert nothing otherwise."""
+    layer, x = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval(), torch.randn(2, 5, 32)
+    found = []
+
+    def call() -> None:
+        with torch.autocast("cpu", torch.bfloat16), torch._C._DisableAutocast():
+            found.append(layer(x))
+
+    with torch.inference_mode():
+        call()
+        calls = record_calls(call)
+    assert {kind for each in calls for kind in each.dtypes} == {"float32"}
+    assert torch.equal(*found)
+
+
 def test_what_the_counter_of_torch_ignores() -> None:
     """Attention on the CPU, and products with vectors; a multiplication and an addition per pair of elements."""
     query, key = torch.randn(2, 4, 10, 8), torch.randn(2, 4, 6, 8)

@@ -20,7 +20,7 @@ from modelzoo.errors import EnvironmentProblem, InputError, UsageError, WorkerEr
 from modelzoo.frozen import replace
 from modelzoo.measure import process, worker
 from modelzoo.measure.jobs import Request, prepare_environment, prepare_job
-from modelzoo.measure.launcher import LocalLauncher
+from modelzoo.measure.launcher import LocalLauncher, suite_path
 from modelzoo.measure.process import Remote
 from modelzoo.records.codec import encode_json
 from modelzoo.records.protocol import (
@@ -35,7 +35,6 @@ from modelzoo.records.protocol import (
     encode_job,
 )
 from modelzoo.version import __version__
-from modelzoo.workload.discovery import CHECKOUT
 
 pytestmark = pytest.mark.usefixtures("numpy_engine")
 
@@ -229,12 +228,17 @@ def test_a_process_group_is_ended_while_its_id_is_not_free(tmp_path: Path, monke
         psutil.Process(int((tmp_path / "pid").read_text())).wait(10)
 
 
-def test_a_worker_introduces_itself_and_answers() -> None:
-    """Its protocol and version first, its result last; an impossible setting is part of the result."""
+def test_a_worker_introduces_itself_and_answers(tmp_path: Path) -> None:
+    """Its protocol and version first, its result last; an impossible setting is part of the result.
+
+    What lies in the current directory by chance is not imported in place of what is installed.
+    """
+    (tmp_path / "torch.py").write_text("raise SystemExit('a file of the current directory')")
     job = prepare_job(mlp(), (RANDOM.replace(weights="/nonexistent"),))
     command = [sys.executable, "-m", "modelzoo.measure.worker"]
     lines = encode_job(job) + b'\n["prepare"]\n'
-    done = subprocess.run(command, input=lines, cwd=CHECKOUT, capture_output=True, check=True)
+    there = {**os.environ, **suite_path(sys.executable, {})}
+    done = subprocess.run(command, input=lines, cwd=tmp_path, env=there, capture_output=True, check=True)
     first, *_, last = [decode_message(each) for each in done.stdout.splitlines()]
     assert first == Hello(PROTOCOL, __version__)
     assert isinstance(last, Answer)
