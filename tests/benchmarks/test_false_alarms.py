@@ -42,10 +42,3 @@ def test_results_that_were_kept_are_judged(
     assert false_alarms.main() == ("DOES NOT" in said[0])
     lines = capsys.readouterr().out.splitlines()[-2:]
     assert all(line.startswith(start) for line, start in zip(lines, said))
-
-
-@pytest.mark.slow
-def test_a_comparison_is_measured(tmp_path: Path) -> None:
-    """As the suite does it; the three settings have their samples."""
-    false_alarms.measure(tmp_path / "0.json", 2, 0.1)
-    assert len(false_alarms.outcomes(tmp_path / "0.json")) == 2

@@ -1,19 +1,13 @@
-"""benchmarks/peer.py and benchmarks/peer_process.py: the time to ±5 % of two sides."""
+"""benchmarks/peer.py: the time to ±5 % of two sides."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import peer
-import peer_process
-import pytest
 
-from modelzoo.records.machine import Threads
 
 
 def timed(spread: float, wall: float, seed: int) -> list[peer.Timed]:
@@ -45,56 +39,3 @@ def test_pairs_that_met_other_load_are_left_out_of_the_claim(capsys: Any) -> Non
     assert [len(side) for side in peer.undisturbed(ours, theirs)] == [15, 15]
     assert peer.judge(ours, theirs, "protocol")[0].holds
     assert "without the 1 of 16 pairs that met a burst of other load:" in capsys.readouterr().out
-
-
-def test_processes_are_taken_in_turn_and_kept(tmp_path: Path) -> None:
-    """A B, B A; the file can be judged again."""
-    order: list[str] = []
-
-    def side(name: str) -> Iterator[peer.Timed]:
-        while True:
-            order.append(name)
-            yield peer.Timed([1.0], 1.0)
-
-    sides = peer.in_turn(side("a"), side("b"), 3, tmp_path / "kept.json")
-    assert order == ["a", "b", "b", "a", "a", "b"]
-    assert [len(each) for each in sides] == [3, 3]
-    kept = peer.read(tmp_path / "kept.json")
-    assert [[each.level for each in side] for side in kept] == [[each.level for each in side] for side in sides]
-
-
-def test_how_long_the_suite_samples_follows_from_its_first_processes() -> None:
-    """3 s at first."""
-    assert peer.chosen_seconds([]) == peer.FIRST_SECONDS
-    taken = [peer.Timed([1.0, 1.1, 1.0], 9.0), peer.Timed([1.2, 1.1, 1.2], 9.0), peer.Timed([0.9, 1.0, 0.9], 9.0)]
-    assert peer.SECONDS[0] <= peer.chosen_seconds(taken) <= peer.SECONDS[1]
-
-
-def test_the_protocol_in_plain_code(tmp_path: Path) -> None:
-    """A small BERT is saved, and timed at least 10 times."""
-    import torch
-
-    peer_process.save(tmp_path, num_hidden_layers=1, hidden_size=24, intermediate_size=48, vocab_size=50)
-    threads = torch.get_num_threads()
-    # Two threads of so small a model wait for each other, for minutes if other programs run.
-    torch.set_num_threads(1)
-    try:
-        samples = peer_process.emulated(tmp_path, 0)
-    finally:
-        torch.set_num_threads(threads)
-    assert len(samples) == peer_process.LEAST_CALLS
-    assert min(samples) > 0
-
-
-def test_the_protocol_runs_in_processes_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With as many threads as the suite's workers; the samples are the last line, and an error ends the benchmark."""
-    program = tmp_path / "process.py"
-    program.write_text("import os, sys; print(sys.argv[1:]); print([float(os.environ['OMP_NUM_THREADS'])])")
-    monkeypatch.setattr(peer, "PROCESS", program)
-    monkeypatch.setattr(peer, "usable_threads", lambda: Threads(3, 3, 3, None))
-    (found,) = islice(peer.peer(tmp_path, 0, None), 1)
-    assert found.samples == [3.0]
-    assert found.wall > 0
-    program.write_text("raise SystemExit('no such model')")
-    with pytest.raises(SystemExit, match="no such model"):
-        next(peer.peer(tmp_path, 0, None))

@@ -1,28 +1,13 @@
-"""benchmarks/process_start.py: the ratio of two spreads, and workers that start the old way."""
+"""benchmarks/process_start.py: the ratio of two spreads."""
 
 from __future__ import annotations
 
 import math
 import random
 import statistics
-import subprocess
-import sys
 
 import process_start
 import pytest
-from places import ROOT
-
-
-def test_the_ratio_of_spreads_is_of_the_new_to_the_old() -> None:
-    """Whatever the levels; exactly 1, in the middle of its interval, for equal values."""
-    generator = random.Random(4)
-    values = [generator.gauss(0, 0.1) for _ in range(12)]
-    same = process_start.spread_ratio(values, values)
-    assert same.value == pytest.approx(1)
-    assert same.low * same.high == pytest.approx(1)
-    wider = process_start.spread_ratio(values, [3 + 2 * value for value in values])
-    assert wider.value == pytest.approx(2)
-    assert wider.low == pytest.approx(2 * same.low)
 
 
 @pytest.mark.parametrize("heavy", [False, True])
@@ -51,13 +36,3 @@ def test_the_claim_needs_processes(capsys: pytest.CaptureFixture[str]) -> None:
     assert process_start.judged("toy", side(0.1, 40), side(0.3, 40)).holds is False
     assert process_start.judged("toy", side(0.1, 4), side(0.1, 4)).holds is None
     assert "seconds of a process beside its samples, median: 2.00 and 2.00" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_both_ways_to_start_are_measured() -> None:
-    """A tiny run from end to end."""
-    command = [sys.executable, "benchmarks/process_start.py", "--workloads", "examples/mlp", "--processes", "3"]
-    done = subprocess.run([*command, "--seconds", "0.1"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1), done.stderr
-    assert "mlp, old and new start, 3 processes each:" in done.stdout
-    assert "sd new ÷ sd old" in done.stdout.splitlines()[-1]

@@ -137,14 +137,6 @@ def test_what_is_replayed_depends_on_the_seed_and_the_promise_alone(plant: Plant
     assert len(set(found.values())) == 3
 
 
-def test_only_some_commands(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:
-    """With as many repetitions as asked for."""
-    assert verdicts.main(("--only", "run,validate", "--repetitions", "50"), (plant(CONTRADICTED),)) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert " 50 " in lines[1]
-    assert lines[-1] == "3 of 3 promises hold"
-
-
 def test_a_page_that_cannot_be_written_is_said_before_anything_is_replayed(
     plant: Plant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

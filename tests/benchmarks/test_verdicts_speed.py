@@ -79,14 +79,6 @@ def test_a_search_that_confirms_nothing_is_detected(monkeypatch: pytest.MonkeyPa
 # The simulated data
 
 
-def test_rounds_have_the_ratio_and_the_spread_that_they_claim() -> None:
-    """A setting that is 5 % faster, in rounds whose ratio spreads by 3 %."""
-    generator = np.random.default_rng(0)
-    times = [simulated_calls._times(generator, Call((1.05,))) for _ in range(200)]
-    ratios = np.concatenate([each[0] - each[1] for each in times])
-    assert (ratios.mean(), ratios.std()) == (pytest.approx(math.log(1.05), abs=1e-3), pytest.approx(0.03, rel=0.05))
-
-
 @pytest.mark.parametrize(
     "kind",
     [

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import torch
 import wrong_kernels
-from msgspec.structs import replace
 from operator_calls import (
     ELEMENTWISE,
     INFINITE_ROW,
@@ -20,13 +19,12 @@ from operator_calls import (
     ONES,
     OPERATORS,
     Call,
-    additions,
     bound,
     wrong,
 )
-from operator_shapes import PRECISIONS, drawn, mapped, recorded
+from operator_shapes import PRECISIONS, drawn, recorded
 from places import ROOT
-from wrong_kernels import RIGHT, WRONG
+from wrong_kernels import RIGHT
 
 PLANTED = f"""
 import os, sys, time
@@ -98,20 +96,6 @@ def test_one_lost_product_of_many_is_more_than_rounding(dtype: torch.dtype) -> N
     assert wrong(exact - products.abs().amax(-1), exact, allowed)
 
 
-def test_the_map_shows_where_a_convolution_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    """A row for channels per group and a column for each kernel size; grids in which all is right are left out."""
-    calls = [each for each in mapped() if each.operator == "conv1d"]
-    is_wrong = [each.precision == "bfloat16" and each.shapes[1] == (128, 8, 64) for each in calls]
-    outcomes = [("wide", call, WRONG if each else RIGHT) for call, each in zip(calls, is_wrong)]
-    wrong_kernels.show_map(outcomes)
-    printed = capsys.readouterr().out
-    assert re.findall(r"wide: .*", printed) == [
-        f"wide: conv1d in bfloat16, stride {stride}; channels per group by kernel size" for stride in (1, 2)
-    ]
-    rows = [line.split() for line in printed.splitlines() if line[:1].isdigit() and "X" in line]
-    assert [(row[0], row.index("X")) for row in rows] == [("8", 14)] * 2
-
-
 def test_the_faults_of_the_page_are_called() -> None:
     """Those in docs/wrong_kernels.md, in each precision."""
     calls = list(recorded(["fbgemm"]))
@@ -132,9 +116,3 @@ def test_the_faults_of_the_page_are_called() -> None:
         assert any(call.fill == INFINITE_ROW for call in own)
         assert "`baddbmm` with `beta=0`" in page
         assert any(call.fill == NAN_ADDED and call.arguments == {"beta": 0} for call in own)
-
-
-def test_a_transposed_convolution_may_add_the_positions_of_its_kernel_in_its_own_type() -> None:
-    """As many as meet in an output."""
-    call = Call("conv_transpose2d", ((1, 2, 5, 5), (2, 3, 5, 4)), "bfloat16", {"stride": 2})
-    assert (additions(call), additions(replace(call, operator="conv2d"))) == (3 * 2, 0)
