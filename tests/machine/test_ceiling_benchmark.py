@@ -49,14 +49,6 @@ def test_every_operator_computes_the_whole_product(operator: str, size: int) -> 
     assert float(product.mean()) == pytest.approx(size / 4, rel=0.1)
 
 
-def test_int8_is_measured_by_the_product_that_has_a_kernel() -> None:
-    """On ARM, torch multiplies number by number, which says nothing about the machine."""
-    assert ceiling_benchmark._operators(torch, "x86_64")["int8"] == ["int_mm"]
-    assert ceiling_benchmark._operators(torch, "aarch64")["int8"] == []
-    product: Any = ceiling_benchmark._product(torch, "int_mm", 64, torch.int8)()
-    assert (product.dtype, product.numel()) == (torch.int32, 64**2)
-
-
 def test_a_slow_precision_is_measured_on_small_matrices_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A size that would take longer than the time left is omitted."""
     monkeypatch.setattr(ceiling_benchmark, "_lowest_median", lambda *_: 0.5)
