@@ -76,16 +76,6 @@ def test_a_folder_gives_its_pictures_in_order_and_crops_when_they_are_few(pictur
     assert [name for _, name in inputs.pictures(1, 0, folder)] == ["a.PNG"]
 
 
-def test_own_pictures_are_turned_upright(tmp_path: Path) -> None:
-    """A phone's upright picture stays upright: width and height are those that a person sees."""
-    image = Image.new("RGB", (40, 20))
-    exif = image.getexif()
-    exif[0x0112] = 6
-    image.save(tmp_path / "turned.jpg", exif=exif)
-    ((picture, _),) = inputs.pictures(1, 0, tmp_path / "turned.jpg")
-    assert picture.size == (20, 40)
-
-
 def test_the_recorded_crops_are_these_pixels() -> None:
     """Stored results name the crops that were timed and judged, so a name must always mean the same pixels."""
     timed = inputs.pictures(3, 0, None)
