@@ -195,28 +195,8 @@ PRODUCTS = [
         "matmul",
         "fp8",
     ),
-    # https://github.com/pytorch/pytorch/pull/167503
-    ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x64x8_stage3_warpsize2x2x1_ffma", "matmul", "fp32"),
-    (
-        "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>"
-        "(cutlass_80_simt_sgemm_128x256_8x4_nt_align1::Params)",
-        "matmul",
-        "fp32",
-    ),
-    (
-        "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688fprop_optimized_tf32_64x64_16x10_nhwc_align4>"
-        "(cutlass_tensorop_s1688fprop_optimized_tf32_64x64_16x10_nhwc_align4::Params)",
-        "conv",
-        "tf32",
-    ),
     # https://github.com/NVIDIA/cutlass/issues/520 and 466: fp32 operands without a type are rounded to TF32
     ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_16x6_tn_align4>(Params)", "matmul", "tf32"),
-    # https://github.com/NVIDIA/cutlass/issues/999
-    ("cutlass_tensorop_s1688tf32gemm_256x128_16x3_nn_align4", "matmul", "tf32"),
-    # https://github.com/pytorch/pytorch/issues/181718
-    ("cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_32x6_nn_align8>", "matmul", "bf16"),
-    # https://github.com/NVIDIA/cutlass/issues/1025
-    ("cutlass_80_tensorop_f16_s16816gemm_relu_f16_128x128_32x4_tn_align8", "matmul", "fp16"),
     # https://github.com/pytorch/pytorch/issues/54324
     ("volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1", "conv", "fp16"),
     ("maxwell_scudnn_128x128_relu_interior_nn_v1", "conv", "fp32"),
@@ -233,7 +213,6 @@ PRODUCTS = [
         "attention",
         None,
     ),
-    ("nvjet_tst_192x16_64x8_2x2_2cta_h_bz_TNT", "matmul", None),
     ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_6_64x64x64_4x1x1", "attention", None),
     ("triton_tem_fused_mm_3", "matmul", None),
 ]

@@ -59,20 +59,6 @@ def test_what_multiplies_nothing_is_a_list(name: str, expected: bool) -> None:
     assert multiplies_nothing(name) is expected
 
 
-def test_every_pointwise_operator_and_reduction_of_torch_is_listed() -> None:
-    """They are the operators with torch's own tags; the few others are special functions and backward passes."""
-    tags = {torch.Tag.pointwise, getattr(torch.Tag, "reduction", torch.Tag.pointwise)}
-    missing = set()
-    for schema in torch._C._jit_get_all_schemas():
-        namespace, _, base = schema.name.partition("::")
-        if namespace != "aten":
-            continue
-        overload = getattr(getattr(torch.ops.aten, base, None), schema.overload_name or "default", None)
-        if tags & set(getattr(overload, "tags", ())) and not multiplies_nothing(schema.name):
-            missing.add(base)
-    assert {name for name in missing if not name.startswith("special_") and not name.endswith("_backward")} == set()
-
-
 LEFT_UNKNOWN = {
     "of training": r"""backward|grad|jvp|loss|fake_quantize|binary_cross_entropy|_functional$|_fw_primal|^_make_dual
         ^_foreach_|^_amp_|^_fused_(ada|sgd|dropout|moving)|^batch_norm_|_batch_norm_with_update""",

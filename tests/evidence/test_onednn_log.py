@@ -132,18 +132,6 @@ def test_the_operations_of_a_product(kind: str, problem: str, flop: int | None) 
     assert (found.is_compute, problem_flop(found)) == (True, flop)
 
 
-def test_what_multiplies_nothing() -> None:
-    """What is known to move or transform data, such as packing a matrix for a microkernel.
-
-    The line is as src/cpu/x64/ukernel/transform.cpp of oneDNN writes it; none of the recordings has one.
-    """
-    line = (
-        "onednn_verbose,v1,ukernel,exec,cpu,transform,pack_B,undef,src:bf16::blocked:ab::f0 "
-        "dst:bf16::blocked:ab::f0,,,384x64,0.01"
-    )
-    assert (read(line).kernel, read(line).is_compute) == ("transform pack_B", False)
-
-
 def test_shared_recordings(shared: Path) -> None:
     """Every exec line that was recorded on ARM, and of 17 products on a CPU with AMX, is parsed."""
     logs = sorted((shared / "data" / "onednn_verbose").rglob("*.log"))
