@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-import torch
 from fake_runs import evidence
 from places import ROOT
 from planted_kernels import ROUNDINGS
 
 from modelzoo.evidence import canary, replay
-from modelzoo.evidence.probes import INT8_BELOW, SMALL, TINY, VANISHED, noise, relative_error, sparse_signs
+from modelzoo.evidence.probes import INT8_BELOW, SMALL, TINY, noise, relative_error
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.views import proof
 
@@ -56,13 +55,3 @@ def test_errors_of_rounded_numbers_are_those_of_the_page(rounding: str, unit: fl
     most = relative_error([(rounded(rounded(scores) @ rounded(values)), attended)])
     assert 1.2e-3 * unit < one < three < most < 3.8e-3 * unit
     assert ("1.2 to 3.8 × 10⁻³" if unit == 1 else "1.5 to 4.8 × 10⁻⁴") in PAGE
-
-
-def test_what_integers_lose_is_kept_by_bf16_and_fp16() -> None:
-    """Numbers of 2**-10 beside numbers of 1."""
-    numbers = sparse_signs(0)
-    small = numbers.abs() < 1
-    assert torch.equal(ROUNDINGS["bf16"](numbers), numbers)
-    assert torch.equal(ROUNDINGS["fp16"](numbers), numbers)
-    assert not ROUNDINGS["int8"](numbers)[small].any()
-    assert small.sum() * SMALL**2 / numbers.pow(2).sum() > VANISHED**2

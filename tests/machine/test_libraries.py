@@ -17,7 +17,6 @@ from modelzoo.machine.libraries import (
     list_backends,
     parse_torch_config,
     read_acl_version,
-    read_libraries,
     supported_threads,
 )
 from modelzoo.records.codec import encode
@@ -53,16 +52,6 @@ def test_numpys_openblas_is_not_torchs_backend() -> None:
     )
     # Linked statically, it is in the build line only.
     assert list_backends(onednn=False, mkl=False, acl=False, bundled={}, blas="open") == ("openblas",)
-
-
-def test_openblas_says_how_many_threads_it_was_built_for() -> None:
-    """numpy's own copy is asked; what torch uses has no such limit here, so the default stays what it is."""
-    numpy.zeros(1)
-    found = read_libraries()
-    copies = [each for each in found.loaded if each.kind == "openblas" and each.owner == "numpy"]
-    assert all(copy.limit is not None and copy.limit >= copy.threads for copy in copies)
-    assert found.openblas_limit is None or found.openblas_limit > 0
-    assert found.versions["torch"] and found.backends and json.dumps(encode(found))
 
 
 def test_the_default_number_of_threads_is_what_openblas_supports(monkeypatch: pytest.MonkeyPatch) -> None:

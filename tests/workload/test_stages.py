@@ -9,7 +9,7 @@ import torch
 from places import ROOT
 
 from modelzoo.errors import UsageError
-from modelzoo.workload import InputRequest, ModelInput, ModelOutput, Stage, Stages
+from modelzoo.workload import InputRequest, ModelOutput, Stage, Stages
 from modelzoo.workload.discovery import load_workload
 
 
@@ -75,9 +75,3 @@ def test_declarations_that_cannot_be_timed_are_refused(make: Any, message: str) 
     """One line that says what to write instead."""
     with pytest.raises(UsageError, match=message):
         make()
-
-
-def test_contexts_reach_the_stage_after_the_model() -> None:
-    """What a stage before the model knows besides the arguments is there afterwards."""
-    stages = Stages(2, ("two",), (Stage("double", lambda value: ModelInput((2 * value,), context="kept")),))
-    assert stages.model_input() == ModelInput((4,), "kept")
