@@ -132,18 +132,6 @@ def test_the_operations_of_a_product(kind: str, problem: str, flop: int | None) 
     assert (found.is_compute, problem_flop(found)) == (True, flop)
 
 
-def test_shared_recordings(shared: Path) -> None:
-    """Every exec line that was recorded on ARM, and of 17 products on a CPU with AMX, is parsed."""
-    logs = sorted((shared / "data" / "onednn_verbose").rglob("*.log"))
-    assert len(logs) >= 9 + 34
-    for path in logs:
-        text = path.read_text()
-        log = parse_onednn(text)
-        assert (log.unread, len(log.primitives)) == ((), text.count("exec,cpu")), path.name
-        assert "unknown" not in {logged_precision(each) for each in log.primitives if each.is_compute}
-        assert "amx" in str(path) or (log.version and "AArch64" in log.isa)
-
-
 @pytest.mark.parametrize("path", recordings.AMX_ATTENTION, ids=lambda path: path.stem)
 def test_attention_in_microkernels(path: Path) -> None:
     """Recorded on a CPU with AMX: every line is a product in bf16, and together they do all of attention's FLOPs."""

@@ -9,19 +9,13 @@ from typing import Any
 import pytest
 import torch
 from planted_kernels import ROUNDINGS, planted, print_line, replaced
-from replayed_products import replayed
+from replayed_products import only, replayed
 from torch import nn
 from torch.nn import functional
 
 from modelzoo.evidence.precision import COARSE
-from modelzoo.records.evidence import NotReplayed, Product
+from modelzoo.records.evidence import NotReplayed
 from modelzoo.records.faults import Fault
-
-
-def only(call: Callable[[], object]) -> Product:
-    """What the only product of ``call`` showed."""
-    (found,) = replayed(call).products
-    return found
 
 
 def noise(*shape: int) -> torch.Tensor:

@@ -13,7 +13,7 @@ import torch
 from evidence_samples import called, gemm, judge, recording, sentence
 from onednn_recordings import CALLS
 from planted_kernels import replaced
-from replayed_products import replayed
+from replayed_products import only
 from torch.nn import functional
 
 from modelzoo.evidence import subnormal
@@ -32,7 +32,7 @@ def _all_flush(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def probed(call: Callable[[], object]) -> Subnormals | None:
     """What became of subnormal products in the only product of ``call``."""
-    (found,) = replayed(call).products
+    found = only(call)
     assert (found.operands, found.not_replayed) == ("bf16", None)
     return found.subnormals
 

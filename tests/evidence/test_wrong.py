@@ -8,21 +8,14 @@ from typing import Any
 import pytest
 import torch
 from planted_kernels import replaced
-from replayed_products import replayed
+from replayed_products import only
 from torch.nn import functional
 
 from modelzoo.evidence.wrong import wrong_rows
-from modelzoo.records.evidence import NotReplayed, Product
+from modelzoo.records.evidence import NotReplayed
 from modelzoo.records.faults import Fault, WrongOutputs
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
-
-
-def only(call: Callable[[], object]) -> Product:
-    """What the only product of ``call`` showed."""
-    with torch.inference_mode():
-        (found,) = replayed(call).products
-    return found
 
 
 def convolution(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:

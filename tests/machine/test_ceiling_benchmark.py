@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from example_machine import SERVER
-from simulated_device import SimulatedDevice
 
 from modelzoo.frozen import replace
 from modelzoo.machine import ceiling_benchmark
@@ -120,14 +119,3 @@ def test_each_precision_of_a_device_is_measured() -> None:
     assert (found.device, found.threads) == ("Simulated GPU", 1)
     assert found.gb_per_second() is not None
     assert waits
-
-
-def test_a_reading_of_the_clock_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls return at once: only the wait tells how long they take."""
-    device = SimulatedDevice()
-
-    def clock() -> float:
-        device.synchronize()
-        return device.now * 1e-9
-
-    assert ceiling_benchmark._lowest_median(device.launch, 0.3, 1, clock) == pytest.approx(500e-6, rel=0.01)

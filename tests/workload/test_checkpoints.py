@@ -190,13 +190,6 @@ def test_a_repository_is_fetched_at_its_commit(served: FakeHub) -> None:
     assert checkpoints.find_checkpoint(pinned) == snapshot
 
 
-def test_a_repository_without_usable_tensors_is_refused(served: FakeHub) -> None:
-    """A repository with weights for another framework only is an error."""
-    served.repositories["someone/toy", COMMIT] = {"config.json": b"{}", "tf_model.h5": b""}
-    with pytest.raises(WeightsError, match="someone/toy holds none of model.safetensors, "):
-        checkpoints.fetch_checkpoint(MODEL)
-
-
 def test_a_checkpoint_is_pinned_from_the_hub_and_not_from_the_cache(served: FakeHub, tmp_path: Path) -> None:
     """The commit and the SHA-256 are those of a fresh download, which leaves no file behind."""
     content = b"published"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -91,29 +90,6 @@ def test_a_directory_without_pictures_is_named(tmp_path: Path) -> None:
     """What is wrong with a picture is in test_images.py."""
     with pytest.raises(InputError, match=r"no images in .* \(looked for .jpg"):
         inputs.pictures(1, 0, tmp_path)
-
-
-def test_text_that_cannot_be_read_is_named(tmp_path: Path, picture: Path) -> None:
-    """A missing file, a directory, a picture and an empty file are errors."""
-    (tmp_path / "empty.txt").write_text(" \n")
-    for path, message in (
-        (tmp_path / "none.txt", "cannot read .*: No such file"),
-        (tmp_path, "cannot read .*: Is a directory"),
-        (picture, "is not UTF-8 text"),
-        (tmp_path / "empty.txt", "holds no text"),
-    ):
-        with pytest.raises(InputError, match=message):
-            inputs.read_text(path)
-
-
-def test_resnet50_gets_normalized_pictures() -> None:
-    """By ImageNet's mean and deviation; what detectors get is in test_detectors.py."""
-    work = discovery.load_workload(discovery.find_workload("resnet50"))
-    made = work.inputs(InputRequest(3, 0, None, work.option_values({})))
-    (pictures,) = made.args
-    assert (pictures.shape, len(set(made.items))) == ((3, 3, 224, 224), 3)
-    assert pictures.min() < -1
-    assert not any(one.equal(other) for one, other in itertools.pairwise(pictures))
 
 
 def test_bert_fills_every_sequence_with_its_own_text(tmp_path: Path) -> None:

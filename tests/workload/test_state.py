@@ -96,23 +96,19 @@ def write_shards(directory: Path, name: str = "model.safetensors") -> list[str]:
     return sorted(places.values())
 
 
-def test_a_prefix_that_all_names_share_is_removed_and_said() -> None:
-    """DataParallel and torch.compile add one; the versions of the modules stay with their names."""
+def test_a_prefix_that_all_names_share_is_removed_and_said(tmp_path: Path) -> None:
+    """DataParallel and torch.compile add one; it is a warning of the result."""
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
     compiled = torch.nn.DataParallel(model).state_dict(prefix="_orig_mod.")
     loaded = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
     with pytest.warns(WeightsNote, match="all names in x.pth begin with '_orig_mod.module.'"):
         load_state_dict(loaded, compiled, Path("x.pth"))
     assert torch.equal(loaded[0].weight, model[0].weight)
-    with pytest.raises(WeightsError, match="x.pth does not fit .*first: other.a.weight"):
-        load_state_dict(loaded, {"other.a.weight": torch.ones(1)}, Path("x.pth"))
-
-
-def test_a_removed_prefix_is_a_warning_of_the_result(tmp_path: Path) -> None:
-    """It comes from the load, whoever calls it."""
     torch.save({f"module.{name}": tensor for name, tensor in STATE.items()}, tmp_path / "x.pth")
     found = weights.load_model(TOY, OPTIONS, weights.resolve_weights(TOY, OPTIONS, str(tmp_path / "x.pth"), 0))
     assert [each.code for each in found.warnings] == ["RENAMED_WEIGHTS"]
+    with pytest.raises(WeightsError, match="x.pth does not fit .*first: other.a.weight"):
+        load_state_dict(loaded, {"other.a.weight": torch.ones(1)}, Path("x.pth"))
 
 
 def test_versions_of_modules_are_kept_or_those_of_this_release(tmp_path: Path) -> None:
