@@ -84,16 +84,7 @@ VERDICTS = {"fp32": "FP32", "off": "FP32", "compile": "FP32", "frozen": "FP32", 
 On an AMD CPU with AVX-512 bf16, MKL multiplies attention's bf16 tensors in fp32."""
 
 
-MISSING = [
-    pytest.param(
-        name, marks=pytest.mark.skip(f"no recorded pass of {name}: tests/data/record_onednn.py makes one on it")
-    )
-    for name in ("x86_64-amx", "x86_64-avx512_bf16", "aarch64-neoverse-n1", "aarch64-neoverse-v1")
-    if not any(name in path.name for path in recordings.TABLES)
-]
-
-
-@pytest.mark.parametrize("path", [*recordings.TABLES, *MISSING], ids=lambda path: Path(path).stem)
+@pytest.mark.parametrize("path", recordings.TABLES, ids=lambda path: path.stem)
 def test_recorded_passes(path: Path) -> None:
     """bf16 is seen where it runs, and only there; shares add up and little is unattributed."""
     found = recordings.load_table(path)

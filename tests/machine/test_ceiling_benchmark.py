@@ -79,25 +79,6 @@ def test_the_first_call_of_a_size_takes_nothing_from_the_time_of_larger_ones(mon
     assert [g.size for g in found] == [1024, 2048, 4096]
 
 
-def test_a_cpu_without_bf16_has_no_bf16_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
-    """oneDNN's raises an error there: torch's reason is recorded, and everything else is measured."""
-    convolution = torch.mkldnn_convolution
-
-    def refuses_bf16(images: torch.Tensor, *arguments: Any) -> torch.Tensor:
-        if images.dtype == torch.bfloat16:
-            raise RuntimeError("mkldnn_convolution: bf16 path needs the cpu support avx512bw\nException raised from …")
-        return convolution(images, *arguments)
-
-    monkeypatch.setattr(torch, "mkldnn_convolution", refuses_bf16)
-    small = replace(read_machine(), memory_limit=1 << 28, caches=())
-    found = measure_ceilings(1, small, sizes=(64,), seconds=0.05)
-    reason = "mkldnn_convolution: bf16 path needs the cpu support avx512bw"
-    assert found.unavailable == (UnavailableProduct("bf16", "conv", reason),)
-    measured = {(product.precision, product.operator) for product in found.gemm}
-    assert ("bf16", "conv") not in measured
-    assert {("fp32", "conv"), ("bf16", "mm"), ("fp32", "mm")} <= measured
-
-
 GPU = Accelerator("cuda", 0, "Simulated GPU", memory=1 << 24)
 
 

@@ -34,20 +34,13 @@ def codes(*given: Any, **named: Any) -> set[str]:
     ("code", "machine", "usage"),
     [
         (None, {}, {}),
-        ("GOVERNOR", {"governor": "schedutil"}, {}),
         ("GOVERNOR", {"governor": "performance+powersave"}, {}),
         (None, {"governor": None}, {}),
-        ("HUGE_PAGES", {"huge_pages": "never"}, {}),
         (None, {"huge_pages": "madvise"}, {}),
-        ("SMT", {"threads_per_core": 2, "threads": Threads(8, 8, 16, None)}, {}),
         (None, {"threads_per_core": 2}, {}),  # the mask leaves the siblings out already
-        ("CPU_QUOTA", {"threads": Threads(2, 8, 8, 2.5)}, {}),
         (None, {"threads": Threads(8, 8, 8, 8.0)}, {}),
-        ("NUMA", {"numa_nodes": 2, "numa_allowed": 2, "nodes": TWO_NODES}, {}),
         (None, {"numa_nodes": 2, "nodes": TWO_NODES[:1]}, {}),  # bound to one of them
         ("SMALL_MEMORY", {"memory_limit": 4 << 30}, {}),
-        ("EMULATED", {"emulator": "qemu-user"}, {}),
-        ("NO_BF16_HARDWARE", {"has_bf16": False}, {}),
         ("DEFAULT_MALLOC", {"allocator": "glibc"}, {}),
         (None, {"allocator": "glibc", "environment": {"MALLOC_MMAP_THRESHOLD_": "4294967296"}}, {}),
         (None, {"allocator": "glibc", "environment": MMAP_TUNABLE}, {}),
@@ -73,7 +66,7 @@ def codes(*given: Any, **named: Any) -> set[str]:
 def test_each_condition_gives_exactly_its_own_warning(
     code: str | None, machine: dict[str, Any], usage: dict[str, Any]
 ) -> None:
-    """With a hint, and no placeholder left in it; following the hint makes the warning disappear."""
+    """With a hint, and no placeholder left in it; more conditions are those of runs, in test_run_warnings.py."""
     found = warnings_of(machine_with(**machine), replace(QUIET, **usage))
     assert [warning.code for warning in found] == ([code] if code else [])
     assert all(warning.hint and "{" not in warning.message + warning.hint for warning in found)
@@ -130,14 +123,6 @@ def test_a_variable_that_forces_kernels_counts_if_torch_uses_its_library(
     found = warnings_of(machine_with(environment={name: "Haswell"}), libraries=libraries)
     assert [each.code for each in found] == (["FORCED_KERNELS"] if is_reported else [])
     assert all(f"{name}=Haswell" in each.message for each in found)
-
-
-def test_other_load_is_not_reported_under_an_emulator() -> None:
-    """There the emulator counts as another program, but nothing is timed."""
-    busy = replace(
-        QUIET, other_cores=1.82, steal_percent=9.0, own_cores=4.0, throttled_seconds=0.4, minor_faults=700_000
-    )
-    assert codes(machine_with(emulator="qemu-user"), busy) == {"EMULATED"}
 
 
 def of_ceilings(*products: tuple[str, int, str, float]) -> dict[str, Ceilings]:
