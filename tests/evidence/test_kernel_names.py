@@ -21,13 +21,7 @@ from modelzoo.records.evidence import OperatorClass, Product
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("quantized::linear_dynamic", "int8"),
         ("quantized::linear_dynamic_fp16", "fp16"),
-        ("aten::_weight_int8pack_mm", "int8 weight-only"),
-        ("aten::_weight_int4pack_mm_for_cpu", "int4 weight-only"),
-        ("aten::_dyn_quant_matmul_4bit", "int4"),
-        ("aten::_int_mm", "int8"),
-        ("aten::_scaled_mm", "fp8"),
         ("onednn::qlinear_pointwise", "int8"),
         ("aten::fbgemm_linear_fp16_weight", "fp16"),
         ("aten::mm", "fp32"),

@@ -28,7 +28,7 @@ from modelzoo.evidence import subnormal
 from modelzoo.evidence.kernel_names import named_precision
 from modelzoo.evidence.observation import RANDOM_OUTPUTS
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import REFERENCE_SHARE, Evidence, ProofVerdict
+from modelzoo.records.evidence import REFERENCE_SHARE, Evidence, NotReplayed, ProofVerdict
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import InputRequest, Inputs
 from modelzoo.workload.discovery import load_workload
@@ -427,9 +427,7 @@ def test_int8_by_a_recipe_is_active(recipe: str, operator: str, library: str | t
 def test_weights_alone_in_int8_are_called_that() -> None:
     """torch's own product keeps them; torchao's converts them back in every call, which saves memory only."""
     packed = sentence(audited(ResolvedSetting("int8", recipe="weight-only-packed"), examples="mlp"))
-    assert packed.startswith(
-        "int8 weight-only: ACTIVE (int8 weight-only kernels took 100 % of the time in matrix produ"
-    )
+    assert packed.startswith("int8 weight-only: ACTIVE (int8 weight-only kernels took 100 % of the time in matrix pro")
     pytest.importorskip("torchao", reason="torchao is not installed: pip install torchao==0.16.0")
     converted = sentence(audited(ResolvedSetting("int8", recipe="weight-only"), examples="mlp"))
     cause = "int8 numbers were converted back (aten::_to_copy) and multiplied in fp32: "
@@ -472,6 +470,7 @@ def test_an_operator_that_nobody_knows_is_unknown() -> None:
     assert found.verdict is ProofVerdict.UNKNOWN
     assert "the operations of planted::linear are not known" in sentence(found)
     assert found.coverage.uncounted == ("planted::linear",)
+    assert {each.not_replayed for each in found.products} == {None, NotReplayed.NO_REFERENCE}
 
 
 STRICT = ["--weights", "random", "--strict", "--processes", "1", "--iterations", "3", "--threads", "1"]

@@ -19,7 +19,6 @@ from modelzoo.machine.facts import read_machine
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.codec import encode
 from modelzoo.records.doctor import CeilingSeries
-from modelzoo.records.profile import UnavailableProduct
 
 
 def test_measuring_for_real_on_small_sizes() -> None:

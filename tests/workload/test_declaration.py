@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 import torch
 from places import ROOT
-from toy_workload import TOY
 
 import modelzoo.workload
 from modelzoo.engines.export.source import flatten
 from modelzoo.errors import UsageError
-from modelzoo.frozen import replace
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload import Checkpoint, Inputs, Option, Workload, discovery
+from modelzoo.workload import Inputs, Option, Workload, discovery
 from modelzoo.workload.declaration import CALIBRATION_BATCHES, calibration_inputs, inputs_digest, make_inputs
 
 
@@ -61,17 +59,6 @@ def test_what_a_checkpoint_decides_has_no_value_beside_it() -> None:
     assert options("random") == {"size": "base", "sequence": 384}
     with pytest.raises(UsageError, match="--size is decided by --weights /checkpoints/gemma: leave one of both out"):
         options("/checkpoints/gemma", size="large")
-
-
-def test_checkpoints_are_those_of_the_defaults_and_of_each_choice() -> None:
-    """The default comes first, each checkpoint once; a workload without checkpoints has none."""
-    assert TOY.checkpoints() == []
-    size = Option(name="size", default="base", help="", choices=("large", "base", "tiny"))
-    published = {"base": "a/base", "large": "a/large", "tiny": "a/base"}
-    workload = replace(
-        TOY, options=(size,), checkpoint=lambda options: Checkpoint("", published[options["size"]], megabytes=1)
-    )
-    assert [each.source for each in workload.checkpoints()] == ["a/base", "a/large"]
 
 
 @pytest.mark.parametrize("batch", [1, 2])
