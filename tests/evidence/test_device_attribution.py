@@ -192,18 +192,8 @@ PRODUCTS = [
     ("volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1", "conv", "fp16"),
     ("maxwell_scudnn_128x128_relu_interior_nn_v1", "conv", "fp32"),
     ("void gemv2T_kernel_val<int, int, __nv_bfloat16, __nv_bfloat16, float, 128>(Params)", "matmul", "bf16"),
-    (
-        "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128, (int)128, (int)64, (int)4, (bool)0, "
-        "(bool)0, cutlass::bfloat16_t, Flash_kernel_traits<(int)128>>>(Params)",
-        "attention",
-        "bf16",
-    ),
+    ("void pytorch_flash::flash_fwd_kernel<Flash_kernel_traits<128, cutlass::bfloat16_t>>(P)", "attention", "bf16"),
     # What these multiply with, their names do not say.
-    (
-        "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>::Params)",
-        "attention",
-        None,
-    ),
     ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_6_64x64x64_4x1x1", "attention", None),
     ("triton_tem_fused_mm_3", "matmul", None),
 ]

@@ -38,12 +38,6 @@ def test_the_photograph_is_found_without_importing_matplotlib() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
-def test_the_photograph_of_a_distribution_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the data do not lie in the package, matplotlib says where they are."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert inputs.photograph().size == (512, 600)
-
-
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(count=st.integers(1, 12), seed=st.integers(0, 2**63 - 1))
 @example(count=12, seed=62947)  # draws the same crop twice
