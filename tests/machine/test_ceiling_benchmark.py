@@ -47,13 +47,6 @@ def test_every_operator_computes_the_whole_product(operator: str, size: int) -> 
     assert float(product.mean()) == pytest.approx(size / 4, rel=0.1)
 
 
-def test_a_slow_precision_is_measured_on_small_matrices_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A size that would take longer than the time left is omitted."""
-    monkeypatch.setattr(ceiling_benchmark, "_lowest_median", lambda *_: 0.5)
-    found = ceiling_benchmark._products(torch, "bf16", "mm", (64, 128), 1.0)
-    assert [g.size for g in found] == [64]
-
-
 def test_the_first_call_of_a_size_takes_nothing_from_the_time_of_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """On an H100, loading a kernel took so long that TF32 was measured at 1024 only, far below its peak."""
     now = 0.0

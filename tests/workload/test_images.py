@@ -116,14 +116,3 @@ def test_a_picture_over_every_limit_is_refused_before_decoding(tmp_path: Path) -
     with inputs.large_pictures_allowed():
         refused(tmp_path / "bomb.png", "200 megapixels")
     assert before == Image.MAX_IMAGE_PIXELS
-
-
-def test_pictures_are_found_by_suffix(tmp_path: Path) -> None:
-    """In any case, sorted, without hidden and other files; subdirectories are included on request."""
-    (tmp_path / "b").mkdir()
-    for name in ("c.JPG", "a.png", ".hidden.png", "notes.txt", "b/x.pgm"):
-        (tmp_path / name).write_text("")
-    (tmp_path / "d.png").mkdir()
-    names = ["a.png", "b/x.pgm", "c.JPG"]
-    assert inputs.find_pictures(tmp_path) == [tmp_path / name for name in names]
-    assert inputs.find_pictures(tmp_path, recursive=False) == [tmp_path / "a.png", tmp_path / "c.JPG"]
