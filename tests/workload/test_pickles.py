@@ -8,6 +8,7 @@ import pickle
 import tarfile
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from modelzoo.workload.state import read_state_dict
 FIXED = ("2.10.0", "2.10.0+cu128", "2.10.1", "2.11.0a0+git1234567", "3.0", "2.13.0.dev20260101+cpu")
 VULNERABLE = ("2.6.0", "2.6.0a0+git7c98e70", "2.9.1+cpu", "2.10.0a0+git449b176")
 VULNERABLE_TOO = ("2.10.0rc3", "2.10.0.dev20251101", "unknown")
+Save = Callable[[Any, Path], None]
 
 
 class Planted:
@@ -114,20 +116,15 @@ def test_planted_code_in_a_tar_file_does_not_run(tmp_path: Path) -> None:
     assert trap.exists(), "the trap works, so the test can fail"
 
 
-def zipped(content: Any, path: Path) -> None:
-    """Save as torch does since 1.6."""
-    torch.save(content, path)
+@pytest.fixture(params=[True, False], ids=["as since 1.6", "as before"])
+def save(request: pytest.FixtureRequest) -> Save:
+    """Save a checkpoint in each of torch's formats."""
+    return partial(torch.save, _use_new_zipfile_serialization=request.param)
 
 
-def unzipped(content: Any, path: Path) -> None:
-    """Save as torch did before 1.6."""
-    torch.save(content, path, _use_new_zipfile_serialization=False)
-
-
-@pytest.mark.parametrize("save", [zipped, unzipped])
 @pytest.mark.parametrize("version", VULNERABLE + VULNERABLE_TOO)
 def test_vulnerable_releases_read_no_unknown_pickle(
-    save: Callable[[Any, Path], None], version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    save: Save, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The refusal is one line that names the way out, and torch does not see the file."""
     path = tmp_path / "my weights.pth"
@@ -144,11 +141,10 @@ def test_vulnerable_releases_read_no_unknown_pickle(
         )
 
 
-@pytest.mark.parametrize("save", [zipped, unzipped])
 @pytest.mark.parametrize("version", VULNERABLE)
 @pytest.mark.parametrize("digits", [8, 64])
 def test_vulnerable_releases_read_published_pickles(
-    save: Callable[[Any, Path], None], version: str, digits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    save: Save, version: str, digits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One whose SHA-256 begins with the published digits, however many there are from 8 on."""
     path = tmp_path / "x.pth"
@@ -158,10 +154,9 @@ def test_vulnerable_releases_read_published_pickles(
     assert read["weight"].equal(STATE["weight"])
 
 
-@pytest.mark.parametrize("save", [zipped, unzipped])
 @pytest.mark.parametrize("version", FIXED)
 def test_corrected_releases_read_pickles(
-    save: Callable[[Any, Path], None], version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    save: Save, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Anybody's, and none of them is hashed."""
     save(STATE, tmp_path / "x.pth")
@@ -170,10 +165,9 @@ def test_corrected_releases_read_pickles(
     assert read_state_dict(tmp_path / "x.pth")["bias"].equal(STATE["bias"])
 
 
-@pytest.mark.parametrize("save", [zipped, unzipped])
 @pytest.mark.parametrize("version", ["2.6.0", "2.10.0"])
 def test_planted_code_does_not_run(
-    save: Callable[[Any, Path], None], version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    save: Save, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even if the file's digest is published."""
     trap, path = tmp_path / "trap", tmp_path / "x.pth"
