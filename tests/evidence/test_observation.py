@@ -9,7 +9,6 @@ from modelzoo.evidence.observation import kernel_digest
 from modelzoo.evidence.precision import UNKNOWN
 from modelzoo.records.evidence import KernelCalls, KernelDigest
 
-
 CONV = conv_line("jit:avx512_core", "f32", 1.5)
 MATMUL = (
     "onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core_bf16,undef,"

@@ -60,7 +60,12 @@ FRAMES = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")]
     ids=["CMYK", "16 bits", "animation", "grey", "transparent", "palette"],
 )
 def test_every_picture_becomes_rgb_with_8_bits(
-    name: str, image: Any, more: dict[str, Any], expected: tuple[int, ...], notes: tuple[PictureNote, ...], tmp_path: Path
+    name: str,
+    image: Any,
+    more: dict[str, Any],
+    expected: tuple[int, ...],
+    notes: tuple[PictureNote, ...],
+    tmp_path: Path,
 ) -> None:
     """A note says what was done to it."""
     image.save(tmp_path / name, **more)

@@ -166,9 +166,7 @@ def test_corrected_releases_read_pickles(
 
 
 @pytest.mark.parametrize("version", ["2.6.0", "2.10.0"])
-def test_planted_code_does_not_run(
-    save: Save, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_planted_code_does_not_run(save: Save, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even if the file's digest is published."""
     trap, path = tmp_path / "trap", tmp_path / "x.pth"
     save({"weight": Planted(trap)}, path)
