@@ -8,7 +8,7 @@ import pytest
 from example_machine import CEILINGS, LIBRARIES, OPENMP, QUIET, SERVER, machine_with
 
 from modelzoo.frozen import replace
-from modelzoo.machine.diagnosis import diagnose, system_warnings
+from modelzoo.machine.diagnosis import diagnose, system_warnings, usage_warnings
 from modelzoo.records.libraries import Library
 from modelzoo.records.machine import CpuUsage, Machine, NumaNode, Threads
 from modelzoo.records.profile import Ceilings, Gemm
@@ -60,7 +60,6 @@ def codes(*given: Any, **named: Any) -> set[str]:
         (None, {}, {"steal_percent": 25.0, "other_cores": 0.02}),
         ("THROTTLED", {}, {"throttled_seconds": 0.4}),
         (None, {}, {"throttled_seconds": 0.004, "seconds": 4.0}),
-        ("PAGE_FAULTS", {}, {"seconds": 5.0, "minor_faults": 700_000}),  # as Mask R-CNN has, and ResNet50 has not
     ],
 )
 def test_each_condition_gives_exactly_its_own_warning(
@@ -172,3 +171,10 @@ def test_libraries_and_ceilings_give_exactly_their_own_warning(
     assert all(says in warning.message for warning in found)
     if code in ("POOR_SCALING", "SLOW_BF16", "SLOW_LINEAR"):
         assert codes(ceilings=replace(given["ceilings"], other_cores=1.0)) == set()
+
+
+def test_page_faults_of_a_run_are_reported() -> None:
+    """The rate of Mask R-CNN and not that of ResNet50."""
+    [warning] = usage_warnings(replace(QUIET, seconds=5.0, minor_faults=700_000), SERVER)
+    assert warning.code == "PAGE_FAULTS"
+    assert usage_warnings(QUIET, SERVER) == ()
