@@ -96,3 +96,21 @@ def test_time_outside_kernels_is_divided_among_an_operators_kernels() -> None:
     assert jit.seconds == pytest.approx(7.8 * 6 / 7)
     assert (brg.implementation, brg.count, brg.kernel_seconds) == ("brg", 1, 1.0)
     assert jit.seconds + brg.seconds == pytest.approx(7.8)
+
+
+def test_all_of_a_pass_is_known() -> None:
+    """Time between operators counts as none of a product if the products account for the arithmetic."""
+    between = part(DISPATCH, 3.0, name="modelzoo::pass", kernel=BETWEEN_OPERATORS)
+    found = coverage([CONV, LINEAR, between], 1, COUNTED)
+    assert (found.counted, found.known_arithmetic, found.known_time) == (100, 1.0, 1.0)
+    assert found.is_enough
+    assert not coverage([CONV, LINEAR, between], 2, COUNTED).is_enough
+
+
+def test_narrow_types_in_the_log_need_a_product() -> None:
+    """A reorder to int8 is made for something; one to bf16 for a product in bf16."""
+    found = coverage([CONV, LINEAR], 1, COUNTED, logged=frozenset({"fp32", "int8", "int32"}))
+    assert (found.unexplained, found.is_enough) == (("int8",), False)
+    parts = [CONV, part("bf16", 1.0, 40)]
+    assert coverage(parts, 1, COUNTED, logged=frozenset({"bf16"})).unexplained == ()
+    assert coverage([CONV, LINEAR], 1, COUNTED, logged=frozenset({"bf16"}), requested="bf16").unexplained == ()

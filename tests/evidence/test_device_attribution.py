@@ -28,6 +28,7 @@ from modelzoo.evidence.device_attribution import (
 from modelzoo.evidence.recording import Plan, Printed, RecordedCall, record_pass
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
+from modelzoo.records.coverage import MOVEMENT, NATIVE
 from modelzoo.records.evidence import Evidence, LogSource
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -203,6 +204,12 @@ PRODUCTS = [
 def test_products(name: str, kind: str, precision: str | None) -> None:
     """What a kernel computes, and in which precision if its name proves that."""
     assert (str(kernel_class(name)), kernel_precision(name)) == (kind, precision)
+
+
+def test_a_copy_is_no_computation() -> None:
+    """Nor is a reorder; a batch norm is one, and neither multiplies matrices."""
+    names = ("Memcpy HtoD (Pageable -> Device)", "void cudnn::ops::nchwToNhwcKernel<__half, __half, float>(Params)")
+    assert [kernel_category(name) for name in (*names, RELU)] == [MOVEMENT, MOVEMENT, NATIVE]
 
 
 RECORDED = json.loads((DATA / "cuda_h100_torch2.11.0.json").read_text(encoding="utf-8"))["kernels"]

@@ -7,6 +7,7 @@ from evidence_samples import canary, gemm, judge, recording, sentence
 
 from modelzoo.evidence.observation import logged_call
 from modelzoo.evidence.precision import (
+    UNKNOWN,
     PrecisionProof,
     operand_precision,
     own_proof,
@@ -30,6 +31,8 @@ LINEAR = replace(MM, operator="aten::addmm", operator_class=OperatorClass.LINEAR
     ("operands", "logged", "shown", "expected"),
     [
         ("fp32", "fp32", "fp32", PrecisionProof("fp32", ProofSource.BOTH)),
+        ("fp32", "fp32", "bf16", PrecisionProof("bf16", ProofSource.REPLAY)),
+        ("fp32", "bf16", "fp32", PrecisionProof(UNKNOWN, ProofSource.NOTHING)),
         ("bf16", "bf16", "bf16", None),
         ("bf16", None, "fp32", None),
         ("bf16", "bf16", "int8", PrecisionProof("int8", ProofSource.REPLAY)),

@@ -17,7 +17,7 @@ from replayed_products import only
 from torch.nn import functional
 
 from modelzoo.evidence import subnormal
-from modelzoo.evidence.subnormal import seen
+from modelzoo.evidence.subnormal import factors_of, seen
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, Product, ProofVerdict, Subnormals
 
@@ -195,3 +195,19 @@ def test_attention_in_fp32_says_nothing_about_other_products(isa: str | None, ve
 def test_bf16_operands_are_not_fp32_whatever_multiplied_them() -> None:
     """They were rounded."""
     assert judged([product(Subnormals.IN_FP32)], "fp32").verdict is ProofVerdict.NOT_FP32
+
+
+@pytest.mark.parametrize("is_square", [False, True])
+@pytest.mark.parametrize("terms", [1, 2, 3, 4, 9, 27, 576, 4608, 1 << 20])
+def test_products_are_subnormal_and_their_sums_are_normal(terms: int, is_square: bool) -> None:
+    """Of one term both cannot be; sums of an eighth of many terms are subnormal, too."""
+    found = factors_of(terms, is_square=is_square)
+    if terms < (4 if is_square else 2):
+        assert found is None
+        return
+    assert found is not None
+    left, right = found
+    assert left * right < SMALLEST <= terms * left * right
+    assert min(left, right) >= 2.0**-100  # far from subnormal
+    assert terms < 64 or terms / 8 * left * right < SMALLEST
+    assert left == right or not is_square

@@ -46,7 +46,7 @@ def codes(*given: Any, **named: Any) -> set[str]:
         (None, {"allocator": "glibc", "environment": MMAP_TUNABLE}, {}),
         ("WAIT_POLICY", {"environment": {"OMP_WAIT_POLICY": "PASSIVE"}}, {}),
         ("FAST_MATH", {"environment": {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}}, {}),
-        (None, {"environment": {"DNNL_DEFAULT_FPMATH_MODE": "STRICT"}}, {}),
+        *((None, {"environment": {"DNNL_DEFAULT_FPMATH_MODE": value}}, {}) for value in ("STRICT", "0", "")),
         ("THREADS_VARIABLE", {"environment": {"OMP_NUM_THREADS": "16,2"}}, {}),
         (None, {"environment": {"OMP_NUM_THREADS": "8"}}, {}),
         ("OTHER_LOAD", {}, {"other_cores": 0.2}),

@@ -58,10 +58,12 @@ def test_a_picture_with_few_crops_fills_a_large_batch(tmp_path: Path) -> None:
 
 
 def test_a_folder_gives_its_pictures_in_order_and_crops_when_they_are_few(picture: Path, tmp_path: Path) -> None:
-    """The user's pictures come first, sorted by name; other files are ignored."""
+    """The user's pictures come first, sorted by name; other files and directories are ignored."""
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "notes.txt").write_text("no picture")
+    (folder / "inner").mkdir()
+    (folder / "inner" / "0.png").write_bytes(picture.read_bytes())
     for name in ("b.png", "a.PNG"):
         (folder / name).write_bytes(picture.read_bytes())
     names = [name for _, name in inputs.pictures(3, 0, folder)]
@@ -118,3 +120,13 @@ def test_files_decode_to_the_pictures_of_a_batch(own: bool, picture: Path) -> No
     assert [file.name for file in files] == [name for _, name in expected]
     assert [file.decode().tobytes() for file in files] == [image.tobytes() for image, _ in expected]
     assert {len(file.data) for file in files} == {files[0].path.stat().st_size}
+
+
+def test_own_pictures_are_turned_upright(tmp_path: Path) -> None:
+    """A phone's upright picture stays upright: width and height are those that a person sees."""
+    image = Image.new("RGB", (40, 20))
+    exif = image.getexif()
+    exif[0x0112] = 6
+    image.save(tmp_path / "turned.jpg", exif=exif)
+    ((picture, _),) = inputs.pictures(1, 0, tmp_path / "turned.jpg")
+    assert picture.size == (20, 40)
