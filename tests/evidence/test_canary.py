@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from modelzoo.evidence import canary
-from modelzoo.evidence.canary import canary_case, check_output
+from modelzoo.evidence.canary import canary_case, canary_cases, check_output
 from modelzoo.records.canary import Canary, CanaryLevel
 
 
@@ -106,3 +106,10 @@ def test_the_error_shows_to_how_many_bits_operands_were_rounded(kept_bits: int, 
     half = np.uint32(0 if kept_bits == 32 else 1 << (31 - kept_bits))
     left, right = (((each.view(np.uint32) + half) & mask).view(np.float32) for each in case.inputs)
     assert check_output("matmul", case.exact, left @ right).level is level
+
+
+def test_operands_are_the_same_in_every_process() -> None:
+    """Errors of two processes can only be compared if they have the same operands."""
+    first = canary_cases()[0].exact
+    canary_cases.cache_clear()
+    np.testing.assert_array_equal(first, canary_cases()[0].exact)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from modelzoo.evidence import coverage as coverages
-from modelzoo.evidence.coverage import AttributedAudit, Node, operator_uses
+from modelzoo.evidence.coverage import AttributedAudit, Node, can_be_compared, operator_uses, time_shares
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, UNKNOWN_KERNEL
 from modelzoo.evidence.precision import UNKNOWN
-from modelzoo.records.coverage import DISPATCH, Coverage
+from modelzoo.records.coverage import DISPATCH, Coverage, TimeShare
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource
 from modelzoo.records.profile import Flops
 
@@ -105,6 +105,7 @@ def test_all_of_a_pass_is_known() -> None:
     assert (found.counted, found.known_arithmetic, found.known_time) == (100, 1.0, 1.0)
     assert found.is_enough
     assert not coverage([CONV, LINEAR, between], 2, COUNTED).is_enough
+    assert coverage([CONV, LINEAR] * 2, 2, COUNTED).is_enough
 
 
 def test_narrow_types_in_the_log_need_a_product() -> None:
@@ -114,3 +115,25 @@ def test_narrow_types_in_the_log_need_a_product() -> None:
     parts = [CONV, part("bf16", 1.0, 40)]
     assert coverage(parts, 1, COUNTED, logged=frozenset({"bf16"})).unexplained == ()
     assert coverage([CONV, LINEAR], 1, COUNTED, logged=frozenset({"bf16"}), requested="bf16").unexplained == ()
+
+
+def test_without_a_count_only_a_complete_list_is_enough() -> None:
+    """An accelerator's driver lists every kernel; nothing else does."""
+    parts = [CONV, LINEAR]
+    assert not coverage(parts, 1, None).is_enough
+    assert coverage(parts, 1, None, lists_all=True).is_enough
+    assert can_be_compared(parts, COUNTED)
+    assert not can_be_compared(parts, None)
+    assert not can_be_compared([*parts, Node("y", OperatorClass.CONV, (), "y", "fp32", ProofSource.BOTH, 1.0)], COUNTED)
+    assert not can_be_compared(parts, Flops(100, 0, {}, ("aten::lstm",)))
+
+
+def test_time_shares() -> None:
+    """Rows are sorted by time; a row without time and calls is dropped."""
+    parts = [*PARTS, convolved("nothing", 0.0, 0)]
+    assert time_shares(parts, lambda each: each.implementation, 8.0) == (
+        TimeShare("jit", 6.0, 0.75, 2),
+        TimeShare("brg", 1.0, 0.125, 1),
+        TimeShare("set-up", 0.8, pytest.approx(0.1), 0),
+        TimeShare("view", 0.2, pytest.approx(0.025), 1),
+    )

@@ -71,6 +71,13 @@ def test_what_cannot_be_read_is_counted_and_everything_else_ignored() -> None:
     assert (len(log.primitives), log.unread) == (len(readable), unread)
 
 
+def test_packing_a_matrix_for_a_microkernel_multiplies_nothing() -> None:
+    """The line is as src/cpu/x64/ukernel/transform.cpp of oneDNN writes it; none of the recordings has one."""
+    tensors = "src:bf16::blocked:ab::f0 dst:bf16::blocked:ab::f0"
+    line = f"onednn_verbose,v1,ukernel,exec,cpu,transform,pack_B,undef,{tensors},,,384x64,0.01"
+    assert (read(line).kernel, read(line).is_compute) == ("transform pack_B", False)
+
+
 @pytest.mark.parametrize(
     ("line", "precision"),
     [

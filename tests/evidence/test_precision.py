@@ -59,6 +59,7 @@ def test_calls_that_ran_the_same_are_equal() -> None:
     """Times and addresses differ at every call; kernels, sizes and attributes decide."""
     one, other = line("gemm:acl"), line("gemm:acl", milliseconds=7)
     assert logged_call(one) == logged_call(other)
+    assert logged_call(line("gemm:acl", allowed=True)).precision is None, "the kernel may use bf16 or not"
     assert logged_call(SGEMM.format(pointer="0x7f", time=1)) == logged_call(SGEMM.format(pointer="0x8f", time=2))
     for different in (line("brgemm"), line("gemm:acl", allowed=True), one + "\n" + one, one.replace("16x8", "16x9")):
         assert logged_call(one) != logged_call(different)

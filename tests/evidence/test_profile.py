@@ -73,3 +73,12 @@ def test_layers_hold_their_children_and_a_recursive_one_counts_once() -> None:
     assert (rows["a"].kind, rows["a"].count, rows["a"].flop, rows["a.b"].flop) == ("Block", 2, 128, 128)
     assert [rows[each].seconds for each in ("(whole model)", "a", "a.b")] == pytest.approx([0.7, 0.7, 0.5])
     assert [rows[each].own_seconds for each in ("(whole model)", "a", "a.b")] == pytest.approx([0.0, 0.2, 0.5])
+
+
+def test_many_shapes_are_folded() -> None:
+    """Rows beyond the limit become one row, and the shares still add up."""
+    calls = [RecordedCall(Call("aten::add", ((size,),), 0, 0), 1.0) for size in range(1, 402)]
+    found = summarize_profile(calls, 1)
+    assert len(found.operators) == 301
+    assert found.operators[-1].name == "(others)"
+    assert sum(row.share for row in found.operators) == pytest.approx(1.0)

@@ -14,13 +14,22 @@ from torch import nn
 from torch.nn import functional
 
 from modelzoo.engines.torch.engine import TorchSession
-from modelzoo.engines.torch.quantization import quantized
+from modelzoo.engines.torch.quantization import quantized, resolve_recipe
 from modelzoo.evidence.rounded import rounded, rounded_to
-from modelzoo.setting import ResolvedSetting, choices
+from modelzoo.setting import ResolvedSetting, Setting, choices
 from modelzoo.validity import Predictor
 from modelzoo.validity.layers import layer_errors
 
 STEPS = {"bf16": 2.0**-8, "fp16": 2.0**-11, "tf32": 2.0**-11}
+
+
+@pytest.mark.parametrize("precision", sorted(STEPS))
+def test_rounding_changes_a_number_by_half_a_step_at_most(precision: str) -> None:
+    """Relatively, and no more than once."""
+    values = torch.randn(10_000)
+    once = rounded(values, precision)
+    assert 0.9 * STEPS[precision] < ((once - values) / values).abs().max().item() <= STEPS[precision]
+    assert rounded(once, precision).equal(once)
 
 
 @pytest.mark.filterwarnings("ignore:Currently, qnnpack incorrectly ignores reduce_range:UserWarning")
@@ -131,3 +140,18 @@ def test_a_baseline_that_overflows_explains_nothing() -> None:
     )[0]  # fmt: skip
     assert (layer.error, layer.baseline, layer.ratio) == (0.0, None, None)
     assert np.isfinite(layer.scale or 0.0)
+
+
+def test_layers_of_a_quantized_model_are_compared_too() -> None:
+    """Each by its name, though it is another kind of module; the error of correct kernels is what is expected."""
+    model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 16)).eval()
+    args = (torch.randn(256, 64),)
+    setting = ResolvedSetting("int8", recipe=resolve_recipe(Setting("int8", recipe="dynamic")))
+    with TorchSession(setting).active():
+        good = quantized(model, setting.recipe or "")
+        tested = Predictor("int8", good, "int8", good, recipe=setting.recipe)
+        reference = Predictor("fp32", model, "fp32", model)
+        layers = layer_errors(reference, tested, args, lambda name: True, lambda output: output)[0]
+    assert [layer.name for layer in layers] == ["0", "1", "2", "(output)"]
+    assert min(layer.error or 0.0 for layer in layers) > 1e-3
+    assert max(abs((layer.ratio or 0.0) - 1) for layer in layers) < 0.01

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from example_machine import SERVER
+from simulated_device import SimulatedDevice
 
 from modelzoo.frozen import replace
 from modelzoo.machine import ceiling_benchmark
@@ -33,6 +34,7 @@ def test_measuring_for_real_on_small_sizes() -> None:
     assert found.gflops("fp32", 1) > 0  # type: ignore[operator]
     assert {"mm", "conv"} <= {g.operator for g in found.gemm}
     assert found.bandwidth[0].buffer_bytes == 1 << 24
+    assert ceiling_benchmark._operators(torch, "aarch64")["int8"] == [], "a loop of torch says nothing of the machine"
     assert steps[0] == CeilingSeries("mm", "fp32", 1)
     assert steps[-1] == CeilingSeries(threads=1)
     json.dumps(encode(found))
@@ -92,3 +94,21 @@ def test_each_precision_of_a_device_is_measured() -> None:
     assert (found.device, found.threads) == ("Simulated GPU", 1)
     assert found.gb_per_second() is not None
     assert waits
+
+
+def test_a_slow_precision_is_measured_on_small_matrices_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A size that would take longer than the time left is omitted."""
+    monkeypatch.setattr(ceiling_benchmark, "_lowest_median", lambda *_: 0.5)
+    found = ceiling_benchmark._products(torch, "bf16", "mm", (64, 128), 1.0)
+    assert [g.size for g in found] == [64]
+
+
+def test_a_reading_of_the_clock_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls return at once: only the wait tells how long they take."""
+    device = SimulatedDevice()
+
+    def clock() -> float:
+        device.synchronize()
+        return device.now * 1e-9
+
+    assert ceiling_benchmark._lowest_median(device.launch, 0.3, 1, clock) == pytest.approx(500e-6, rel=0.01)

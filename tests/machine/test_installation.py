@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
+from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.installation import (
     explain_torch_failure,
     explain_torchvision_failure,
+    import_torch,
     installed_version,
     mismatched_versions,
     suite_revision,
@@ -123,3 +125,10 @@ def test_a_script_under_a_python_without_the_suites_modules_is_one_line() -> Non
     assert (done.returncode, done.stdout) == (2, "")
     advice = "run ./scripts/run once, then use .venv/bin/python"
     assert done.stderr == f"modelzoo: error: {sys.executable} has no module 'msgspec': {advice}\n"
+
+
+def test_a_failed_import_is_an_environment_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the import raises is converted to an error of the suite."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(EnvironmentProblem, match="cannot be imported|not installed"):
+        import_torch()

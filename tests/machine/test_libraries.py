@@ -80,3 +80,4 @@ def test_the_build_line_of_an_x86_wheel() -> None:
     assert build.flags == ("-O2",)
     assert build.settings["USE_MKLDNN"] == "ON"
     assert "oneDNN 3.7.1" in build.line
+    assert parse_torch_config("").line == "no oneDNN"

@@ -187,3 +187,11 @@ def test_gpus_that_were_locked_before_one_refused_are_set_back(
     assert hold(library, ["gpu 0", "gpu 1"], 800) == 2
     assert (tmp_path / "log").read_text() == "gpu 0 locked at 800 to 800\ngpu 0 set back\n"
     assert "NVML refuses (Not Supported)" in capsys.readouterr().out
+
+
+def test_without_nvml_there_is_no_lock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The guard says what to install."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert sensors.main(["1200"]) == 2
+    assert "pip install nvidia-ml-py" in capsys.readouterr().out

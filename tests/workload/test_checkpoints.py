@@ -38,6 +38,9 @@ def test_the_users_folder_comes_first(tmp_path: Path, monkeypatch: pytest.Monkey
     assert checkpoints.find_checkpoint(checkpoint) == cached
     (own / cached.name).write_bytes(cached.read_bytes())
     assert checkpoints.find_checkpoint(checkpoint) == own / cached.name
+    monkeypatch.setenv("MODELZOO_WEIGHTS", str(cached))
+    with pytest.raises(UsageError, match="MODELZOO_WEIGHTS=.* is not a directory"):
+        checkpoints.find_checkpoint(checkpoint)
 
 
 @pytest.fixture
@@ -170,6 +173,13 @@ def test_a_repository_is_fetched_once_and_only_what_is_needed(name: str, served:
     assert checkpoints.find_checkpoint(MODEL) == snapshot
 
 
+def test_a_repository_without_usable_tensors_is_refused(served: FakeHub) -> None:
+    """A repository with weights for another framework only is an error."""
+    served.repositories["someone/toy", COMMIT] = {"config.json": b"{}", "tf_model.h5": b""}
+    with pytest.raises(WeightsError, match="someone/toy holds none of model.safetensors, "):
+        checkpoints.fetch_checkpoint(MODEL)
+
+
 EARLIER = "ab" * 20
 
 
@@ -244,3 +254,21 @@ def test_a_pin_that_cannot_be_right_is_refused(changes: dict[str, str], problem:
 def test_only_a_digest_in_a_name_is_one(name: str, digest: str) -> None:
     """A name without a digest is no digest that nothing has."""
     assert Checkpoint("toy", f"https://host/{name}", 1).digest == digest
+
+
+def test_the_users_repository_is_checked_like_a_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory in MODELZOO_WEIGHTS is compared with the declared SHA-256, and refused if it is another one."""
+    file = tmp_path / "toy" / "model.safetensors"
+    file.parent.mkdir()
+    file.write_bytes((repository(tmp_path / "made") / "model.safetensors").read_bytes())
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    monkeypatch.setenv("MODELZOO_WEIGHTS", str(tmp_path))
+    found = weights.resolve_weights(toy_with(replace(MODEL, sha256=digest)), OPTIONS, "auto", 0)
+    assert (found.path, found.sha256, found.verification) == (str(file.parent), digest, "full")
+    forged = digest[:8] + "0" * 56
+    with pytest.raises(DamagedWeightsError) as caught:
+        weights.resolve_weights(toy_with(replace(MODEL, sha256=forged)), OPTIONS, "auto", 0)
+    assert str(caught.value) == (
+        f"{file} is damaged or altered: its SHA-256 begins {digest}, not {forged}; delete it and run 'modelzoo weights "
+        f"fetch', or use it as your own with --weights {file}"
+    )

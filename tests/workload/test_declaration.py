@@ -53,6 +53,13 @@ def test_option_values_are_held_to_what_is_declared(given: dict[str, str], messa
         options(**given)
 
 
+def test_bert_and_maskrcnn_bound_their_sizes() -> None:
+    """A sequence longer than the position table is an error before anything starts."""
+    for name, option, value in (("bert", "sequence", "100000"), ("maskrcnn", "min-size", "1")):
+        with pytest.raises(UsageError, match=f"--{option} must be"):
+            discovery.load_workload(discovery.find_workload(name)).option_values({option: value})
+
+
 def test_what_a_checkpoint_decides_has_no_value_beside_it() -> None:
     """A label would otherwise name a model that did not run; given for all that, it contradicts the checkpoint."""
     assert options("/checkpoints/gemma") == {"sequence": 384}

@@ -130,3 +130,16 @@ def test_own_pictures_are_turned_upright(tmp_path: Path) -> None:
     image.save(tmp_path / "turned.jpg", exif=exif)
     ((picture, _),) = inputs.pictures(1, 0, tmp_path / "turned.jpg")
     assert picture.size == (20, 40)
+
+
+def test_text_that_cannot_be_read_is_named(tmp_path: Path, picture: Path) -> None:
+    """A missing file, a directory, a picture and an empty file are errors."""
+    (tmp_path / "empty.txt").write_text(" \n")
+    for path, message in (
+        (tmp_path / "none.txt", "cannot read .*: No such file"),
+        (tmp_path, "cannot read .*: Is a directory"),
+        (picture, "is not UTF-8 text"),
+        (tmp_path / "empty.txt", "holds no text"),
+    ):
+        with pytest.raises(InputError, match=message):
+            inputs.read_text(path)

@@ -99,3 +99,13 @@ def test_a_constant_channel_is_not_blown_up() -> None:
     with torch.no_grad():
         initialization.calibrate_batch_norm(layer, Inputs((torch.full((1, 2, 4, 4), 5.0),), ("flat",)))
         assert layer(torch.full((1, 2, 4, 4), 5.001)).abs().max() < 0.1
+
+
+def test_outputs_are_scaled_to_what_was_asked() -> None:
+    """Afterwards the layer's output has mean 0 and the given standard deviation."""
+    torch.manual_seed(0)
+    layer, inputs = torch.nn.Conv2d(3, 4, 1), Inputs((torch.randn(2, 3, 9, 9) + 3,), ("noise",))
+    with torch.no_grad():
+        initialization.standardize_outputs(layer, inputs, {layer: 2.5})
+        output = layer(*inputs.args)
+    assert (output.std().item(), output.mean().item()) == (pytest.approx(2.5, rel=0.05), pytest.approx(0, abs=0.05))

@@ -257,6 +257,8 @@ def test_names_values_and_types_stay_the_same(tmp_path: Path) -> None:
     )
     torch.save({"state_dict": state, "epoch": 3}, tmp_path / "x.pth")
     assert convert_weights(tmp_path / "x.pth") == (tmp_path / "x.safetensors", len(state))
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "x.safetensors").stat().st_mode == (tmp_path / "plain").stat().st_mode
     read = read_state_dict(tmp_path / "x.safetensors")
     assert read.keys() == state.keys()
     for name, tensor in state.items():
