@@ -137,31 +137,6 @@ def test_what_is_replayed_depends_on_the_seed_and_the_promise_alone(plant: Plant
     assert len(set(found.values())) == 3
 
 
-def test_only_some_commands(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:
-    """With as many repetitions as asked for."""
-    assert verdicts.main(("--only", "run,validate", "--repetitions", "50"), (plant(CONTRADICTED),)) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert " 50 " in lines[1]
-    assert lines[-1] == "3 of 3 promises hold"
-
-
-def test_a_page_that_cannot_be_written_is_said_before_anything_is_replayed(
-    plant: Plant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One without the markers, or some rows of one."""
-    page, name = tmp_path / "page.md", plant()
-    for text, words, message in (
-        (PAGE, ("--only", "run"), "--markdown writes the whole table; leave out --only"),
-        ("no markers", (), f"lacks the lines '{verdicts.BEGIN}' and '{verdicts.END}', between which the table belongs"),
-    ):
-        page.write_text(text, encoding="utf-8")
-        with pytest.raises(SystemExit):
-            verdicts.main(("--markdown", str(page), *words), (name,))
-        error = capsys.readouterr().err
-        assert error.endswith(f"{message}\n")
-        assert "of 3:" not in error
-
-
 def test_promises_are_told_apart_by_their_text() -> None:
     """Each row of the table is another one, with random numbers of its own."""
     texts = [verdicts.promise_at(place).text for place in verdicts.places(verdicts.MODULES)]

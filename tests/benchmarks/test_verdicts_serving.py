@@ -110,10 +110,3 @@ def test_the_queue_with_several_instances_is_one_queue() -> None:
     one = serving.latencies(serving.Queue(0.9, 1), 500, np.random.default_rng(2))
     several = serving.latencies(serving.Queue(0.9, 2), 500, np.random.default_rng(2))
     assert one.mean() > several.mean() > 1.0
-
-
-def test_series_have_the_correlation_that_was_asked_for() -> None:
-    """And unit variance."""
-    found = serving.autoregressive(np.random.default_rng(1), 200, 200, 0.6)
-    assert found.var() == pytest.approx(1.0, abs=0.1)
-    assert (found[:, 1:] * found[:, :-1]).mean() == pytest.approx(0.6, abs=0.06)

@@ -13,10 +13,9 @@ import simulated_calls
 import simulated_searches
 import verdicts_speed
 from promises import Promise, Replayed
-from simulated_calls import Call, End, Processes
+from simulated_calls import Call, End
 from simulated_sessions import Sides, tables
 
-from modelzoo import stats
 from modelzoo.comparison import estimate
 from modelzoo.results import speed
 from modelzoo.stats.design import Look, Looks
@@ -77,40 +76,6 @@ def test_a_search_that_confirms_nothing_is_detected(monkeypatch: pytest.MonkeyPa
 
 
 # The simulated data
-
-
-def test_rounds_have_the_ratio_and_the_spread_that_they_claim() -> None:
-    """A setting that is 5 % faster, in rounds whose ratio spreads by 3 %."""
-    generator = np.random.default_rng(0)
-    times = [simulated_calls._times(generator, Call((1.05,))) for _ in range(200)]
-    ratios = np.concatenate([each[0] - each[1] for each in times])
-    assert (ratios.mean(), ratios.std()) == (pytest.approx(math.log(1.05), abs=1e-3), pytest.approx(0.03, rel=0.05))
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        Processes(simulated_calls.normal),
-        Processes(simulated_calls.normal, skewed=True),
-        Processes(simulated_calls.skewed),
-        Processes(simulated_calls.normal, correlation=0.9),
-        Processes(simulated_calls.normal, drift=0.05),
-    ],
-)
-def test_processes_have_the_level_that_they_claim(kind: Processes) -> None:
-    """The mean of the log medians is 0, however the samples are distributed."""
-    drawn = simulated_calls.samples(np.random.default_rng(0), kind, (4000, 8))
-    assert np.median(drawn, axis=2).mean() == pytest.approx(0, abs=1e-3)
-
-
-def test_a_user_stops_at_the_first_round_that_looks_different() -> None:
-    """Rounds that differ from 0 from the third on."""
-    times = np.array([[0.1, -0.1, *[1.0] * 30], [0.0] * 32])
-    generator = np.random.default_rng(0)
-    stop = simulated_calls._stop(generator, Call(end=End.FIRST_DIFFERENCE), times)
-    ratios = [[math.exp(each)] for each in times[0]]
-    significant = [n for n in range(2, 33) if stats.ratio_test(ratios[:n], [[1.0]] * n).p_value <= 0.02]
-    assert stop == significant[0]
 
 
 def test_sides_have_the_error_that_they_claim() -> None:

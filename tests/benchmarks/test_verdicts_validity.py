@@ -34,14 +34,6 @@ def test_the_worlds_lose_what_they_say() -> None:
         assert np.median(column(found, "score_drift")) == pytest.approx(0.02, rel=0.1)
 
 
-def test_a_detector_loses_the_ap_that_it_is_to_lose(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rate at which objects are missed is found on a large population."""
-    monkeypatch.setattr(worlds, "CALIBRATION", 4000)
-    rate = worlds.rate_of.__wrapped__(0.1, False)
-    found = worlds.evaluated(np.random.default_rng(2), 4000, 0.0, rate, resampled=False)
-    assert found.tested.figures["ap"] / found.reference.figures["ap"] == pytest.approx(0.9, abs=0.02)
-
-
 @pytest.mark.parametrize("promise", verdicts.PROMISES, ids=lambda promise: promise.text)
 def test_every_promise_can_be_replayed(promise: Promise, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two repetitions do not contradict it."""
@@ -75,11 +67,3 @@ def test_an_interval_without_the_added_cluster_is_detected(monkeypatch: pytest.M
     )
     promise = next(each for each in verdicts.PROMISES if each.event.startswith("larger loss"))
     assert Replayed(promise, counted).problem
-
-
-def test_counts_say_how_wide_an_interval_is() -> None:
-    """Compared with the one that knows the standard deviation; few changes make it wider."""
-    change = partial(verdicts.changed_accuracy, pictures=200, loss=0.02, gained=0.1)
-    found = verdicts.count_covered(change, np.random.default_rng(0), 60)
-    assert found.width is not None and 1.0 < found.width < 1.8
-    assert found.hits >= 54

@@ -11,22 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 import wrong_kernels
-from msgspec.structs import replace
-from operator_calls import (
-    ELEMENTWISE,
-    INFINITE_ROW,
-    NAN_ADDED,
-    NAN_ROW,
-    ONES,
-    OPERATORS,
-    Call,
-    additions,
-    bound,
-    wrong,
-)
-from operator_shapes import PRECISIONS, drawn, mapped, recorded
+from operator_calls import ELEMENTWISE, OPERATORS, Call, bound, wrong
+from operator_shapes import drawn
 from places import ROOT
-from wrong_kernels import RIGHT, WRONG
+from wrong_kernels import RIGHT
 
 PLANTED = f"""
 import os, sys, time
@@ -96,45 +84,3 @@ def test_one_lost_product_of_many_is_more_than_rounding(dtype: torch.dtype) -> N
     exact, allowed = products.sum(-1), bound(products.abs().sum(-1), 256, dtype)
     assert wrong(exact.to(dtype), exact, allowed) == ""
     assert wrong(exact - products.abs().amax(-1), exact, allowed)
-
-
-def test_the_map_shows_where_a_convolution_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    """A row for channels per group and a column for each kernel size; grids in which all is right are left out."""
-    calls = [each for each in mapped() if each.operator == "conv1d"]
-    is_wrong = [each.precision == "bfloat16" and each.shapes[1] == (128, 8, 64) for each in calls]
-    outcomes = [("wide", call, WRONG if each else RIGHT) for call, each in zip(calls, is_wrong)]
-    wrong_kernels.show_map(outcomes)
-    printed = capsys.readouterr().out
-    assert re.findall(r"wide: .*", printed) == [
-        f"wide: conv1d in bfloat16, stride {stride}; channels per group by kernel size" for stride in (1, 2)
-    ]
-    rows = [line.split() for line in printed.splitlines() if line[:1].isdigit() and "X" in line]
-    assert [(row[0], row.index("X")) for row in rows] == [("8", 14)] * 2
-
-
-def test_the_faults_of_the_page_are_called() -> None:
-    """Those in docs/wrong_kernels.md, in each precision."""
-    calls = list(recorded(["fbgemm"]))
-    page = " ".join((ROOT / "docs" / "wrong_kernels.md").read_text(encoding="utf-8").split())
-    for precision in PRECISIONS:
-        own = [call for call in calls if call.precision == precision]
-        convolutions = [call.shapes[1] for call in own if call.operator == "conv1d"]
-        grouped = {(shape[1], shape[2]) for shape in convolutions if shape is not None and shape[0] > 2}
-        assert "4 or 8 channels per group, kernel of 16, 64 or 128" in page
-        assert {(each, kernel) for each in (4, 8) for kernel in (16, 64, 128)} < grouped
-        assert "depthwise 1-D convolution, kernel of 16 or more" in page
-        assert {(2, 1, 16), (2, 1, 32)} < set(convolutions)
-        assert "K not a multiple of 32" in page
-        assert any(call.fill == NAN_ROW and call.shapes == ((64, 33), (33, 64)) for call in own)
-        assert "2 × 2 convolution of ones" in page
-        assert any(call.fill == ONES and call.shapes[1] == (1, 1, 2, 2) for call in own)
-        assert "inf and −inf in a row" in page
-        assert any(call.fill == INFINITE_ROW for call in own)
-        assert "`baddbmm` with `beta=0`" in page
-        assert any(call.fill == NAN_ADDED and call.arguments == {"beta": 0} for call in own)
-
-
-def test_a_transposed_convolution_may_add_the_positions_of_its_kernel_in_its_own_type() -> None:
-    """As many as meet in an output."""
-    call = Call("conv_transpose2d", ((1, 2, 5, 5), (2, 3, 5, 4)), "bfloat16", {"stride": 2})
-    assert (additions(call), additions(replace(call, operator="conv2d"))) == (3 * 2, 0)

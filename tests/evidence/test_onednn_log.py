@@ -71,6 +71,13 @@ def test_what_cannot_be_read_is_counted_and_everything_else_ignored() -> None:
     assert (len(log.primitives), log.unread) == (len(readable), unread)
 
 
+def test_packing_a_matrix_for_a_microkernel_multiplies_nothing() -> None:
+    """The line is as src/cpu/x64/ukernel/transform.cpp of oneDNN writes it; none of the recordings has one."""
+    tensors = "src:bf16::blocked:ab::f0 dst:bf16::blocked:ab::f0"
+    line = f"onednn_verbose,v1,ukernel,exec,cpu,transform,pack_B,undef,{tensors},,,384x64,0.01"
+    assert (read(line).kernel, read(line).is_compute) == ("transform pack_B", False)
+
+
 @pytest.mark.parametrize(
     ("line", "precision"),
     [
@@ -130,30 +137,6 @@ def test_the_operations_of_a_product(kind: str, problem: str, flop: int | None) 
     """Each output, or input of a deconvolution, is multiplied by one filter of its group."""
     found = read(f"onednn_verbose,v1,primitive,exec,cpu,{kind},,undef,src:f32::blocked:ab::f0,,{problem},1")
     assert (found.is_compute, problem_flop(found)) == (True, flop)
-
-
-def test_what_multiplies_nothing() -> None:
-    """What is known to move or transform data, such as packing a matrix for a microkernel.
-
-    The line is as src/cpu/x64/ukernel/transform.cpp of oneDNN writes it; none of the recordings has one.
-    """
-    line = (
-        "onednn_verbose,v1,ukernel,exec,cpu,transform,pack_B,undef,src:bf16::blocked:ab::f0 "
-        "dst:bf16::blocked:ab::f0,,,384x64,0.01"
-    )
-    assert (read(line).kernel, read(line).is_compute) == ("transform pack_B", False)
-
-
-def test_shared_recordings(shared: Path) -> None:
-    """Every exec line that was recorded on ARM, and of 17 products on a CPU with AMX, is parsed."""
-    logs = sorted((shared / "data" / "onednn_verbose").rglob("*.log"))
-    assert len(logs) >= 9 + 34
-    for path in logs:
-        text = path.read_text()
-        log = parse_onednn(text)
-        assert (log.unread, len(log.primitives)) == ((), text.count("exec,cpu")), path.name
-        assert "unknown" not in {logged_precision(each) for each in log.primitives if each.is_compute}
-        assert "amx" in str(path) or (log.version and "AArch64" in log.isa)
 
 
 @pytest.mark.parametrize("path", recordings.AMX_ATTENTION, ids=lambda path: path.stem)

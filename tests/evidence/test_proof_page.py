@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-import torch
 from fake_runs import evidence
 from places import ROOT
 from planted_kernels import ROUNDINGS
 
 from modelzoo.evidence import canary, replay
-from modelzoo.evidence.probes import INT8_BELOW, SMALL, TINY, VANISHED, noise, relative_error, sparse_signs
+from modelzoo.evidence.probes import INT8_BELOW, SMALL, TINY, noise, relative_error
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.views import proof
 
@@ -56,32 +55,3 @@ def test_errors_of_rounded_numbers_are_those_of_the_page(rounding: str, unit: fl
     most = relative_error([(rounded(rounded(scores) @ rounded(values)), attended)])
     assert 1.2e-3 * unit < one < three < most < 3.8e-3 * unit
     assert ("1.2 to 3.8 × 10⁻³" if unit == 1 else "1.5 to 4.8 × 10⁻⁴") in PAGE
-
-
-def test_what_integers_lose_is_kept_by_bf16_and_fp16() -> None:
-    """Numbers of 2**-10 beside numbers of 1."""
-    numbers = sparse_signs(0)
-    small = numbers.abs() < 1
-    assert torch.equal(ROUNDINGS["bf16"](numbers), numbers)
-    assert torch.equal(ROUNDINGS["fp16"](numbers), numbers)
-    assert not ROUNDINGS["int8"](numbers)[small].any()
-    assert small.sum() * SMALL**2 / numbers.pow(2).sum() > VANISHED**2
-
-
-def test_winograds_algorithm_in_fp32_is_fp32() -> None:
-    """F(4, 3), whose constants lose more bits than those of smaller tiles (Lavin and Gray 2016), in two dimensions."""
-    b = [[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0]]
-    b += [[0, -2, -1, 2, 1, 0], [0, 2, -1, -2, 1, 0], [0, 4, 0, -5, 0, 1]]
-    g = [[1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6]]
-    g += [[1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]]
-    a = [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
-    images, filters = noise(0)[: 64 * 36].reshape(64, 6, 6), noise(1)[: 64 * 32 * 9].reshape(32, 64, 3, 3)
-
-    def convolved(dtype: torch.dtype) -> torch.Tensor:
-        to_tile, to_filter, to_output = (torch.tensor(each, dtype=dtype) for each in (b, g, a))
-        tiles = to_tile @ images.to(dtype) @ to_tile.t()
-        return to_output @ (to_filter @ filters.to(dtype) @ to_filter.t() * tiles).sum(1) @ to_output.t()
-
-    exact = torch.nn.functional.conv2d(images.double()[None], filters.double())[0]
-    torch.testing.assert_close(convolved(torch.float64), exact)
-    assert 1e-7 < relative_error([(convolved(torch.float32), exact)]) < 1e-5

@@ -9,20 +9,13 @@ from typing import Any
 import pytest
 import torch
 from planted_kernels import ROUNDINGS, planted, print_line, replaced
-from replayed_products import replayed
+from replayed_products import only, replayed
 from torch import nn
 from torch.nn import functional
 
 from modelzoo.evidence.precision import COARSE
-from modelzoo.evidence.probes import relative_error
-from modelzoo.records.evidence import NotReplayed, Product
+from modelzoo.records.evidence import NotReplayed
 from modelzoo.records.faults import Fault
-
-
-def only(call: Callable[[], object]) -> Product:
-    """What the only product of ``call`` showed."""
-    (found,) = replayed(call).products
-    return found
 
 
 def noise(*shape: int) -> torch.Tensor:
@@ -45,17 +38,13 @@ CALLS: dict[str, Callable[[], Callable[[], object]]] = {
     "conv": lambda: _layer(nn.Conv2d(8, 16, 3, stride=2, padding=1), *IMAGE),
     "depthwise": lambda: _layer(nn.Conv2d(8, 8, 3, groups=8, padding=1), *IMAGE),
     "grouped": lambda: _layer(nn.Conv2d(8, 12, (3, 2), groups=4, dilation=2), *IMAGE),
-    "1x1": lambda: _layer(nn.Conv2d(8, 70, 1), *IMAGE),
     "channels last": lambda: _layer(nn.Conv2d(8, 4, 3), *IMAGE, layout=torch.channels_last),
     "conv1d": lambda: _layer(nn.Conv1d(8, 4, 3, padding="same"), 2, 8, 20),
     "conv3d": lambda: _layer(nn.Conv3d(1, 4, 3), 1, 1, 5, 6, 7),
     "transposed": lambda: _layer(nn.ConvTranspose2d(8, 6, 3, stride=2, output_padding=1, padding=1, groups=2), *IMAGE),
-    "transposed1d": lambda: _layer(nn.ConvTranspose1d(8, 6, 4, stride=3, dilation=2), 2, 8, 10),
     "linear": lambda: _layer(nn.Linear(64, 32), 3, 5, 64),
     "one row": lambda: _layer(nn.Linear(64, 32), 1, 64),
     "one output": lambda: _layer(nn.Linear(512, 1), 1, 512),
-    "no bias": lambda: _layer(nn.Linear(64, 32, bias=False), 5, 64),
-    "matmul": lambda: _operator(torch.mm, (5, 7), (7, 3)),
     "transposed operand": lambda: _operator(lambda a, b: a @ b.t(), (5, 7), (3, 7)),
     "bmm": lambda: _operator(torch.bmm, (6, 5, 7), (6, 7, 3)),
     "baddbmm": lambda: _operator(
@@ -162,31 +151,21 @@ def test_bf16_operands_show_their_rounded_outputs_only(name: str) -> None:
 )
 @pytest.mark.parametrize("name", ["linear", "one row", "one output", "conv", "depthwise", "transposed"])
 def test_what_a_kernel_rounds_to_is_shown_by_the_error(name: str, rounding: str, shown: str) -> None:
-    """Whatever the types of its tensors are, and however many outputs it has."""
+    """Whatever the types of its tensors are, and however many outputs it has; a known precision is not wrong."""
     operator = "addmm" if name in ("linear", "one row", "one output") else "convolution"
     with planted(operator, ROUNDINGS[rounding]):
         found = only(CALLS[name]())
     assert (found.operands, found.shown) == ("fp32", shown)
-
-
-@pytest.mark.parametrize(("bits", "name"), [(8, "bf16"), (11, "tf32")])
-def test_rounding_changes_normal_numbers_by_a_known_part_of_the_unit_roundoff(bits: int, name: str) -> None:
-    """The thresholds follow from it."""
-    numbers = torch.randn(1 << 20)
-    assert relative_error([(ROUNDINGS[name](numbers), numbers.double())]) == pytest.approx(0.43 * 2**-bits, rel=0.02)
+    assert found.wrong is None or shown is COARSE
 
 
 def test_distinct_products_are_called_once_more() -> None:
-    """Calls with the same shapes, strides and arguments are one product, and it is known which layers call it."""
+    """Calls with the same shapes, strides and arguments are one product; a library may choose by strides, too."""
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Linear(8, 4)).eval()
     x = noise(3, 8)
     found = replayed(lambda: model(x), model)
     assert [(each.count, each.layers) for each in found.products] == [(2, ("0", "2")), (1, ("3",))]
     assert [each.product for each in found.calls if each.product is not None] == [0, 0, 1]
-
-
-def test_strides_make_a_product_of_its_own() -> None:
-    """A library may choose another kernel for them."""
     a, b = noise(6, 6), noise(6, 6)
     assert len(replayed(lambda: (a @ b, a @ b.t())).products) == 2
 
@@ -260,18 +239,10 @@ def test_a_replay_has_the_switches_threads_and_layout_of_the_pass() -> None:
 
 
 def test_what_cannot_be_compared_says_why() -> None:
-    """An operator of an extension, packed weights, and an operator that raises an error."""
-    library = torch.library.Library("planted", "DEF")
-    turns = count()
-    try:
-        library.define("linear(Tensor x, Tensor w) -> Tensor")
-        library.impl("linear", lambda x, w: x @ w, "CPU")
-        x, weights = noise(4, 64), torch.randint(-9, 9, (64, 64), dtype=torch.int8)
-        assert only(lambda: torch.ops.planted.linear(x, x.t())).not_replayed is NotReplayed.NO_REFERENCE
-        packed = only(lambda: torch.ops.aten._weight_int8pack_mm(x, weights, torch.ones(64)))
-        assert (packed.not_replayed, packed.operands) == (NotReplayed.NOT_FLOATING, "int8 weight-only")
-    finally:
-        library._destroy()
+    """Packed weights, and an operator that raises an error."""
+    x, weights, turns = noise(4, 64), torch.randint(-9, 9, (64, 64), dtype=torch.int8), count()
+    packed = only(lambda: torch.ops.aten._weight_int8pack_mm(x, weights, torch.ones(64)))
+    assert (packed.not_replayed, packed.operands) == (NotReplayed.NOT_FLOATING, "int8 weight-only")
 
     def once(x: torch.Tensor) -> torch.Tensor:
         if next(turns) > 1:  # both operands were rounded
@@ -310,18 +281,12 @@ def test_weights_packed_for_onednn_stay_packed() -> None:
     assert (found.operator, found.shown) == ("modelzoo::onednn_linear", "fp32")
 
 
-@pytest.mark.parametrize("name", ["einsum", "lstm"])
-def test_autocast_reaches_the_parts_of_an_operator_that_it_leaves_alone(name: str) -> None:
+def test_autocast_reaches_the_parts_of_an_operator_that_it_leaves_alone() -> None:
     """As in a pass that nobody observes; with autocast switched off inside, it does not."""
-    call = (
-        CALLS["lstm"]()
-        if name == "lstm"
-        else _operator(lambda a, b: torch.einsum("bij,bjk->bik", a, b), (2, 3, 4), (2, 4, 5))
-    )
+    call = _operator(lambda a, b: torch.einsum("bij,bjk->bik", a, b), (2, 3, 4), (2, 4, 5))
 
     def cast(enabled: bool) -> object:
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
             return call()
 
-    _skip_unless_supported(lambda: cast(True))
     assert [only(lambda on=on: cast(on)).operands for on in (True, False)] == ["bf16", "fp32"]

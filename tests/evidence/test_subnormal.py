@@ -13,7 +13,7 @@ import torch
 from evidence_samples import called, gemm, judge, recording, sentence
 from onednn_recordings import CALLS
 from planted_kernels import replaced
-from replayed_products import replayed
+from replayed_products import only
 from torch.nn import functional
 
 from modelzoo.evidence import subnormal
@@ -32,7 +32,7 @@ def _all_flush(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def probed(call: Callable[[], object]) -> Subnormals | None:
     """What became of subnormal products in the only product of ``call``."""
-    (found,) = replayed(call).products
+    found = only(call)
     assert (found.operands, found.not_replayed) == ("bf16", None)
     return found.subnormals
 
@@ -120,22 +120,6 @@ def test_attention_has_operands_of_its_own() -> None:
         assert probed(lambda: functional.scaled_dot_product_attention(*operands)) is Subnormals.FLUSHED
 
 
-@pytest.mark.parametrize("is_square", [False, True])
-@pytest.mark.parametrize("terms", [1, 2, 3, 4, 9, 27, 576, 4608, 1 << 20])
-def test_products_are_subnormal_and_their_sums_are_normal(terms: int, is_square: bool) -> None:
-    """Of one term both cannot be; sums of an eighth of many terms are subnormal, too."""
-    found = factors_of(terms, is_square=is_square)
-    if terms < (4 if is_square else 2):
-        assert found is None
-        return
-    assert found is not None
-    left, right = found
-    assert left * right < SMALLEST <= terms * left * right
-    assert min(left, right) >= 2.0**-100  # far from subnormal
-    assert terms < 64 or terms / 8 * left * right < SMALLEST
-    assert left == right or not is_square
-
-
 def test_what_cannot_be_probed() -> None:
     """A mask may hide the first key; of one product, both it and its sum would have to be in the same range."""
     operands, mask = [noise(1, 2, 40, 16) for _ in range(3)], torch.ones(40, 40, dtype=torch.bool)
@@ -211,3 +195,19 @@ def test_attention_in_fp32_says_nothing_about_other_products(isa: str | None, ve
 def test_bf16_operands_are_not_fp32_whatever_multiplied_them() -> None:
     """They were rounded."""
     assert judged([product(Subnormals.IN_FP32)], "fp32").verdict is ProofVerdict.NOT_FP32
+
+
+@pytest.mark.parametrize("is_square", [False, True])
+@pytest.mark.parametrize("terms", [1, 2, 3, 4, 9, 27, 576, 4608, 1 << 20])
+def test_products_are_subnormal_and_their_sums_are_normal(terms: int, is_square: bool) -> None:
+    """Of one term both cannot be; sums of an eighth of many terms are subnormal, too."""
+    found = factors_of(terms, is_square=is_square)
+    if terms < (4 if is_square else 2):
+        assert found is None
+        return
+    assert found is not None
+    left, right = found
+    assert left * right < SMALLEST <= terms * left * right
+    assert min(left, right) >= 2.0**-100  # far from subnormal
+    assert terms < 64 or terms / 8 * left * right < SMALLEST
+    assert left == right or not is_square

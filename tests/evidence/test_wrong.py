@@ -7,23 +7,15 @@ from typing import Any
 
 import pytest
 import torch
-from planted_kernels import ROUNDINGS, planted, replaced
-from replayed_products import replayed
-from torch import nn
+from planted_kernels import replaced
+from replayed_products import only
 from torch.nn import functional
 
 from modelzoo.evidence.wrong import wrong_rows
-from modelzoo.records.evidence import NotReplayed, Product
+from modelzoo.records.evidence import NotReplayed
 from modelzoo.records.faults import Fault, WrongOutputs
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
-
-
-def only(call: Callable[[], object]) -> Product:
-    """What the only product of ``call`` showed."""
-    with torch.inference_mode():
-        (found,) = replayed(call).products
-    return found
 
 
 def convolution(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -138,17 +130,6 @@ def test_sums_beyond_the_range_of_fp16_are_not_wrong() -> None:
     assert only(lambda: torch.addmm(added, left, right, alpha=1e9)).not_replayed is NotReplayed.NOT_FINITE
 
 
-@pytest.mark.parametrize("rounding", ["bf16", "tf32", "fp16", "int8"])
-@pytest.mark.parametrize("terms", [1, 9, 512])
-def test_a_known_precision_is_not_wrong(rounding: str, terms: int) -> None:
-    """A kernel that rounds inside computes in another precision, which is a finding of its own."""
-    layer, x = nn.Linear(terms, 300), torch.randn(40, terms)
-    with planted("addmm", ROUNDINGS[rounding]):
-        found = only(lambda: layer(x))
-    assert found.wrong is None
-    assert found.shown == rounding
-
-
 def test_a_row_of_attention_that_is_all_masked_is_not_judged() -> None:
     """Its softmax is 0 ÷ 0; torch returns zeros, others NaN."""
     mask = torch.ones(10, 10).tril(-1).bool()
@@ -173,22 +154,3 @@ def test_a_wrong_head_of_attention_is_found() -> None:
         found = only(lambda: operator(q, k, v)).wrong
     assert found is not None
     assert found.outputs / found.compared == pytest.approx(1 / 8, rel=0.2)
-
-
-@pytest.mark.parametrize(("groups", "taps"), [(16, 128), (32, 64), (16, 33), (1, 128)])
-def test_the_convolution_that_is_wrong_on_amx(groups: int, taps: int) -> None:
-    """Few channels a group and an even kernel, in torch 2.10 to 2.15: wrong where it is, and only there."""
-    x, w = torch.randn(1, 128, 49).bfloat16(), torch.randn(128, 128 // groups, taps).bfloat16()
-    exact = functional.conv1d(x.double(), w.double(), padding=taps // 2, groups=groups)
-    error = functional.conv1d(x, w, padding=taps // 2, groups=groups).double() - exact
-    found = only(lambda: functional.conv1d(x, w, padding=taps // 2, groups=groups))
-    assert (found.wrong is not None) is bool(error.norm() / exact.norm() > 0.1)
-
-
-@pytest.mark.parametrize("terms", [32, 33, 48, 64, 100])
-def test_the_matmul_whose_nan_spreads_on_amx(terms: int) -> None:
-    """K is no multiple of 32 (oneDNN 5717): wrong where it is, and only there."""
-    left, right = torch.randn(64, terms).bfloat16(), torch.randn(terms, 64).bfloat16()
-    found = only(lambda: left @ right)
-    left[32] = torch.nan
-    assert (found.wrong is not None) is bool(torch.mm(left, right).isnan().any(-1).sum() != 1)

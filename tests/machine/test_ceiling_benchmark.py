@@ -20,7 +20,6 @@ from modelzoo.machine.facts import read_machine
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.codec import encode
 from modelzoo.records.doctor import CeilingSeries
-from modelzoo.records.profile import UnavailableProduct
 
 
 def test_measuring_for_real_on_small_sizes() -> None:
@@ -35,6 +34,7 @@ def test_measuring_for_real_on_small_sizes() -> None:
     assert found.gflops("fp32", 1) > 0  # type: ignore[operator]
     assert {"mm", "conv"} <= {g.operator for g in found.gemm}
     assert found.bandwidth[0].buffer_bytes == 1 << 24
+    assert ceiling_benchmark._operators(torch, "aarch64")["int8"] == [], "a loop of torch says nothing of the machine"
     assert steps[0] == CeilingSeries("mm", "fp32", 1)
     assert steps[-1] == CeilingSeries(threads=1)
     json.dumps(encode(found))
@@ -47,21 +47,6 @@ def test_every_operator_computes_the_whole_product(operator: str, size: int) -> 
     product = ceiling_benchmark._product(torch, operator, size, torch.float32)()
     assert product.numel() == size**2
     assert float(product.mean()) == pytest.approx(size / 4, rel=0.1)
-
-
-def test_int8_is_measured_by_the_product_that_has_a_kernel() -> None:
-    """On ARM, torch multiplies number by number, which says nothing about the machine."""
-    assert ceiling_benchmark._operators(torch, "x86_64")["int8"] == ["int_mm"]
-    assert ceiling_benchmark._operators(torch, "aarch64")["int8"] == []
-    product: Any = ceiling_benchmark._product(torch, "int_mm", 64, torch.int8)()
-    assert (product.dtype, product.numel()) == (torch.int32, 64**2)
-
-
-def test_a_slow_precision_is_measured_on_small_matrices_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A size that would take longer than the time left is omitted."""
-    monkeypatch.setattr(ceiling_benchmark, "_lowest_median", lambda *_: 0.5)
-    found = ceiling_benchmark._products(torch, "bf16", "mm", (64, 128), 1.0)
-    assert [g.size for g in found] == [64]
 
 
 def test_the_first_call_of_a_size_takes_nothing_from_the_time_of_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,25 +73,6 @@ def test_the_first_call_of_a_size_takes_nothing_from_the_time_of_larger_ones(mon
     assert [g.size for g in found] == [1024, 2048, 4096]
 
 
-def test_a_cpu_without_bf16_has_no_bf16_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
-    """oneDNN's raises an error there: torch's reason is recorded, and everything else is measured."""
-    convolution = torch.mkldnn_convolution
-
-    def refuses_bf16(images: torch.Tensor, *arguments: Any) -> torch.Tensor:
-        if images.dtype == torch.bfloat16:
-            raise RuntimeError("mkldnn_convolution: bf16 path needs the cpu support avx512bw\nException raised from …")
-        return convolution(images, *arguments)
-
-    monkeypatch.setattr(torch, "mkldnn_convolution", refuses_bf16)
-    small = replace(read_machine(), memory_limit=1 << 28, caches=())
-    found = measure_ceilings(1, small, sizes=(64,), seconds=0.05)
-    reason = "mkldnn_convolution: bf16 path needs the cpu support avx512bw"
-    assert found.unavailable == (UnavailableProduct("bf16", "conv", reason),)
-    measured = {(product.precision, product.operator) for product in found.gemm}
-    assert ("bf16", "conv") not in measured
-    assert {("fp32", "conv"), ("bf16", "mm"), ("fp32", "mm")} <= measured
-
-
 GPU = Accelerator("cuda", 0, "Simulated GPU", memory=1 << 24)
 
 
@@ -128,6 +94,13 @@ def test_each_precision_of_a_device_is_measured() -> None:
     assert (found.device, found.threads) == ("Simulated GPU", 1)
     assert found.gb_per_second() is not None
     assert waits
+
+
+def test_a_slow_precision_is_measured_on_small_matrices_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A size that would take longer than the time left is omitted."""
+    monkeypatch.setattr(ceiling_benchmark, "_lowest_median", lambda *_: 0.5)
+    found = ceiling_benchmark._products(torch, "bf16", "mm", (64, 128), 1.0)
+    assert [g.size for g in found] == [64]
 
 
 def test_a_reading_of_the_clock_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:

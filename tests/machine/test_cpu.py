@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -96,13 +95,6 @@ def test_a_system_that_says_little_has_a_core_per_cpu(tmp_path: Path) -> None:
     found = read_topology(tmp_path)
     assert [core.cpus for core in found.cores] == [(0,), (1,), (2,)]
     assert (found.nodes, found.sockets) == ((0,), 1)
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity on this system")
-def test_the_topology_of_this_machine_has_the_cpus_of_this_process() -> None:
-    """Each of them once."""
-    cpus = [cpu for core in read_topology().cores for cpu in core.cpus]
-    assert sorted(cpus) == sorted(os.sched_getaffinity(0))
 
 
 def test_threads_count_cores_not_siblings(tmp_path: Path) -> None:

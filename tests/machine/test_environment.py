@@ -16,16 +16,13 @@ from modelzoo.machine.environment import (
     KERNEL_VARIABLES,
     MATH_MODE_VARIABLE,
     MATH_MODE_VARIABLES,
-    RECORDED_PREFIXES,
     enter,
-    fast_math_settings,
     inherited_math_mode,
     memory_variables,
     recorded_environment,
     worker_environment,
 )
 from modelzoo.machine.start import begin
-from modelzoo.records.machine import THREAD_VARIABLES
 from modelzoo.setting import Setting
 
 
@@ -63,21 +60,6 @@ def test_recorded_variables_hold_nothing_private() -> None:
         "OMP_NUM_THREADS": "8",
         "TORCH_HOME": "~/.cache",
     }
-
-
-@pytest.mark.parametrize("name", [*FAST_MATH_VARIABLES, *THREAD_VARIABLES, *KERNEL_VARIABLES])
-def test_every_known_variable_is_recorded(name: str) -> None:
-    """A variable that changes arithmetic, threads or kernels is part of each result."""
-    assert name.startswith(RECORDED_PREFIXES)
-
-
-@pytest.mark.parametrize(
-    ("value", "reported"), [("BF16", True), ("1", True), ("STRICT", False), ("0", False), ("", False)]
-)
-def test_values_that_keep_fp32_are_not_fast_math(value: str, reported: bool) -> None:
-    """Strict, 0 and empty switch fast math off."""
-    environ = {"DNNL_DEFAULT_FPMATH_MODE": value, "OTHER": "1"}
-    assert fast_math_settings(environ) == ({"DNNL_DEFAULT_FPMATH_MODE": value} if reported else {})
 
 
 @pytest.mark.parametrize(

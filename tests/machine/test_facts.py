@@ -72,17 +72,6 @@ def test_facts_of_a_planted_server(tmp_path: Path) -> None:
     assert '"x"' not in stored
 
 
-def test_the_files_of_a_cpus_caches_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every worker reads the facts, and a server with 384 logical CPUs has thousands of these files."""
-    root = plant_topology(tmp_path, {0: range(8), 1: range(8, 16)}, caches=[range(8), range(8, 16)])
-    read, original = [], Path.read_text
-    monkeypatch.setattr(Path, "read_text", lambda path, **how: (read.append(path), original(path, **how))[1])
-    found = read_machine(root, architecture="x86_64", affinity=frozenset(range(8)), environ={}, lscpu="")
-    assert (found.numa_nodes, found.numa_allowed, found.nodes) == (2, 1, (NumaNode(0, "0-7", 8),))
-    of_caches = [path for path in read if path.parent.parent.name == "cache"]
-    assert len(of_caches) == len(set(of_caches)) > 0
-
-
 def test_facts_of_this_machine_are_plain_data() -> None:
     """The real machine can be read, and its facts stored, without its name."""
     found = read_machine()

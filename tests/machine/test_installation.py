@@ -65,13 +65,6 @@ def test_a_failed_import_of_torch_says_how_to_fix_it(error: Exception, fix: str)
     assert "\n" not in line
 
 
-def test_a_failed_import_is_an_environment_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the import raises is converted to an error of the suite."""
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(EnvironmentProblem, match="cannot be imported|not installed"):
-        import_torch()
-
-
 def git(folder: Path, *arguments: str) -> None:
     """Run git in ``folder`` with an identity of its own."""
     identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
@@ -132,3 +125,10 @@ def test_a_script_under_a_python_without_the_suites_modules_is_one_line() -> Non
     assert (done.returncode, done.stdout) == (2, "")
     advice = "run ./scripts/run once, then use .venv/bin/python"
     assert done.stderr == f"modelzoo: error: {sys.executable} has no module 'msgspec': {advice}\n"
+
+
+def test_a_failed_import_is_an_environment_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the import raises is converted to an error of the suite."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(EnvironmentProblem, match="cannot be imported|not installed"):
+        import_torch()

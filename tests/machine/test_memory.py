@@ -18,7 +18,6 @@ from modelzoo.machine.memory import (
     identify_allocator,
     nodes_of,
     parse_numa_maps,
-    prefer_own_node,
     read_placement,
 )
 from modelzoo.records.machine import NodeMemory
@@ -170,12 +169,6 @@ def test_the_policy_holds_in_the_process_that_sets_it() -> None:
         pytest.skip(f"this system refuses the policy: {policy}")
     assert policy == f"{nodes_of(cpus)[0]}|None"
     assert seen == "True"
-
-
-def test_no_policy_is_set_for_an_unknown_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of the system call differs between architectures."""
-    monkeypatch.setattr("platform.machine", lambda: "vax")
-    assert prefer_own_node(frozenset({0})) == (None, None)
 
 
 MAPS = """\

@@ -65,13 +65,7 @@ def test_every_sensor_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     found = sensors.nvml_sensors("GPU-0123", 0, {}).read()
     assert (found.mhz, found.memory_mhz, found.watts, found.celsius, found.joules) == (1980, 2619, 312.5, 45, None)
     assert found.throttled == ("power cap", "thermal limit (hardware)")
-
-
-def test_newer_drivers_have_another_name_for_the_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Event reasons, since driver 535."""
-    library = fake_nvml()
-    library.nvmlDeviceGetCurrentClocksEventReasons = lambda handle: 0x20
-    monkeypatch.setitem(sys.modules, "pynvml", library)
+    library.nvmlDeviceGetCurrentClocksEventReasons = lambda handle: 0x20  # their name since driver 535
     assert sensors.nvml_sensors(None, 1, {}).read().throttled == ("thermal limit (driver)",)
 
 
@@ -177,14 +171,6 @@ def test_clocks_that_cannot_be_locked_are_one_line(tmp_path: Path, monkeypatch: 
     assert not log.exists()
 
 
-def test_without_nvml_there_is_no_lock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The guard says what to install."""
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    assert sensors.main(["1200"]) == 2
-    assert "pip install nvidia-ml-py" in capsys.readouterr().out
-
-
 def test_gpus_that_were_locked_before_one_refused_are_set_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,3 +187,11 @@ def test_gpus_that_were_locked_before_one_refused_are_set_back(
     assert hold(library, ["gpu 0", "gpu 1"], 800) == 2
     assert (tmp_path / "log").read_text() == "gpu 0 locked at 800 to 800\ngpu 0 set back\n"
     assert "NVML refuses (Not Supported)" in capsys.readouterr().out
+
+
+def test_without_nvml_there_is_no_lock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The guard says what to install."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert sensors.main(["1200"]) == 2
+    assert "pip install nvidia-ml-py" in capsys.readouterr().out

@@ -21,27 +21,6 @@ def make(folder: Path, text: str = DECLARATION) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", discovery.STANDARD_WORKLOADS)
-def test_standard_workloads_declare_what_is_needed(name: str) -> None:
-    """The four are found by name from any directory, and declare a checkpoint with its published quality."""
-    work = discovery.load_workload(discovery.find_workload(name))
-    assert (work.name, work.directory.name) == (name, name)
-    assert work.title
-    assert work.unit
-    assert work.defaults
-    checkpoint = work.checkpoint(work.option_values({}))
-    assert checkpoint is not None
-    assert checkpoint.quality
-
-
-def test_available_lists_the_standard_four_first_and_no_package() -> None:
-    """The list starts with the standard workloads, and the package is not in it."""
-    names = discovery.available_workloads()
-    assert tuple(names[:4]) == discovery.STANDARD_WORKLOADS
-    assert "modelzoo" not in names
-    assert "llm" in names[4:], "it runs only if it is named"
-
-
 def test_a_directory_is_found_by_path_and_by_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

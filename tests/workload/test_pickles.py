@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import struct
 import tarfile
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from modelzoo.workload.state import read_state_dict
 FIXED = ("2.10.0", "2.10.0+cu128", "2.10.1", "2.11.0a0+git1234567", "3.0", "2.13.0.dev20260101+cpu")
 VULNERABLE = ("2.6.0", "2.6.0a0+git7c98e70", "2.9.1+cpu", "2.10.0a0+git449b176")
 VULNERABLE_TOO = ("2.10.0rc3", "2.10.0.dev20251101", "unknown")
+Save = Callable[[Any, Path], None]
 
 
 class Planted:
@@ -97,61 +98,33 @@ def test_planted_code_in_torchscript_does_not_run(change: Callable[[Path], None]
         assert trap.exists(), "the trap works, so the test can fail"
 
 
-def legacy_tar(path: Path, planted: Any = None) -> None:
-    """Write the tar file of torch's first releases, with one tensor, or with ``planted`` in its first pickle."""
-    storages = io.BytesIO()
-    pickle.dump(1 if planted is None else planted, storages, protocol=2)
-    pickle.dump((7, "cpu", torch.FloatStorage), storages, protocol=2)
-    storages.write(struct.pack("<q", 2) + struct.pack("<2f", 1.0, 2.0))
-    pickle.dump([], storages, protocol=2)
-    tensors = io.BytesIO()
-    pickle.dump(1, tensors, protocol=2)
-    pickle.dump((9, 7, "torch.FloatTensor"), tensors, protocol=2)
-    tensors.write(struct.pack("<iiqqq", 1, 0, 2, 1, 0))
-
-    class Pickler(pickle.Pickler):
-        def persistent_id(self, value: Any) -> Any:
-            return 9 if value == "the tensor" else None
-
-    state = io.BytesIO()
-    Pickler(state, protocol=2).dump({"weight": "the tensor"})
-    with tarfile.open(path, "w:", format=tarfile.PAX_FORMAT) as tar:
-        for name, content in (("storages", storages), ("tensors", tensors), ("pickle", state)):
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content.getvalue())
-            tar.addfile(entry, io.BytesIO(content.getvalue()))
-
-
 def test_planted_code_in_a_tar_file_does_not_run(tmp_path: Path) -> None:
-    """One that torch really reads without weights_only, so that it is a true tar checkpoint."""
+    """In the format of torch's first releases."""
     trap, path = tmp_path / "trap", tmp_path / "x.pth"
-    legacy_tar(path)
-    assert torch.load(path, weights_only=False)["weight"].tolist() == [1.0, 2.0]
-    for planted in (None, Planted(trap)):
-        legacy_tar(path, planted)
-        with pytest.raises(WeightsError, match="it is not a checkpoint that torch.save") as caught:
-            read_state_dict(path, [file_sha256(path)])
-        assert "weights_only" not in str(caught.value)
-        assert not trap.exists()
+    with tarfile.open(path, "w:", format=tarfile.PAX_FORMAT) as tar:
+        for name in ("storages", "tensors", "pickle"):
+            content = pickle.dumps(Planted(trap) if name == "storages" else 1, protocol=2)
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    with pytest.raises(WeightsError, match="it is not a checkpoint that torch.save") as caught:
+        read_state_dict(path, [file_sha256(path)])
+    assert "weights_only" not in str(caught.value)
+    assert not trap.exists()
     with pytest.raises(TypeError):
         torch.load(path, weights_only=False)
     assert trap.exists(), "the trap works, so the test can fail"
 
 
-def zipped(content: Any, path: Path) -> None:
-    """Save as torch does since 1.6."""
-    torch.save(content, path)
+@pytest.fixture(params=[True, False], ids=["as since 1.6", "as before"])
+def save(request: pytest.FixtureRequest) -> Save:
+    """Save a checkpoint in each of torch's formats."""
+    return partial(torch.save, _use_new_zipfile_serialization=request.param)
 
 
-def unzipped(content: Any, path: Path) -> None:
-    """Save as torch did before 1.6."""
-    torch.save(content, path, _use_new_zipfile_serialization=False)
-
-
-@pytest.mark.parametrize("save", [zipped, unzipped])
 @pytest.mark.parametrize("version", VULNERABLE + VULNERABLE_TOO)
 def test_vulnerable_releases_read_no_unknown_pickle(
-    save: Callable[[Any, Path], None], version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    save: Save, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The refusal is one line that names the way out, and torch does not see the file."""
     path = tmp_path / "my weights.pth"
@@ -168,11 +141,10 @@ def test_vulnerable_releases_read_no_unknown_pickle(
         )
 
 
-@pytest.mark.parametrize("save", [zipped, unzipped])
 @pytest.mark.parametrize("version", VULNERABLE)
 @pytest.mark.parametrize("digits", [8, 64])
 def test_vulnerable_releases_read_published_pickles(
-    save: Callable[[Any, Path], None], version: str, digits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    save: Save, version: str, digits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One whose SHA-256 begins with the published digits, however many there are from 8 on."""
     path = tmp_path / "x.pth"
@@ -182,10 +154,9 @@ def test_vulnerable_releases_read_published_pickles(
     assert read["weight"].equal(STATE["weight"])
 
 
-@pytest.mark.parametrize("save", [zipped, unzipped])
 @pytest.mark.parametrize("version", FIXED)
 def test_corrected_releases_read_pickles(
-    save: Callable[[Any, Path], None], version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    save: Save, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Anybody's, and none of them is hashed."""
     save(STATE, tmp_path / "x.pth")
@@ -194,11 +165,8 @@ def test_corrected_releases_read_pickles(
     assert read_state_dict(tmp_path / "x.pth")["bias"].equal(STATE["bias"])
 
 
-@pytest.mark.parametrize("save", [zipped, unzipped])
 @pytest.mark.parametrize("version", ["2.6.0", "2.10.0"])
-def test_planted_code_does_not_run(
-    save: Callable[[Any, Path], None], version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_planted_code_does_not_run(save: Save, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even if the file's digest is published."""
     trap, path = tmp_path / "trap", tmp_path / "x.pth"
     save({"weight": Planted(trap)}, path)

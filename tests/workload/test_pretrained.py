@@ -103,7 +103,6 @@ def test_a_cast_leaves_positions_exact(name: str, tmp_path: Path) -> None:
 MUTATIONS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "missing": (lambda state: state.pop("model.norm.weight"), "1 tensors missing .first: model.norm.weight"),
     "unknown": (lambda state: state.update({"model.extra": torch.ones(1)}), "1 unknown .first: model.extra"),
-    "shape": (lambda s: s.update({"model.norm.weight": torch.ones(9)}), r"1 of another shape .*is \(9,\), .* \(32,\)"),
     "type": (lambda s: s.update({"model.norm.weight": torch.ones(32).to(torch.int8)}), "1 of another type"),
 }
 """What makes a checkpoint inconsistent, where from_pretrained takes random or rounded numbers."""

@@ -24,13 +24,12 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def ready(name: str, seed: int = 0, **options: Any) -> tuple[Any, Inputs, Any]:
+def ready(name: str) -> tuple[Any, Inputs, Any]:
     """Return a workload's model with random weights, its inputs, and the workload."""
     work = discovery.load_workload(discovery.find_workload(name))
-    values = work.option_values(options)
-    found = weights.resolve_weights(work, values, "random", seed)
-    model = weights.load_model(work, values, found).module
-    return model, work.inputs(InputRequest(1, seed, None, values)), work
+    values = work.option_values({})
+    model = weights.load_model(work, values, weights.resolve_weights(work, values, "random", 0)).module
+    return model, work.inputs(InputRequest(1, 0, None, values)), work
 
 
 def suspicious(model: Any, inputs: Inputs) -> list[str]:
@@ -53,19 +52,9 @@ def suspicious(model: Any, inputs: Inputs) -> list[str]:
     return found
 
 
-def test_suspicious_values_would_be_found() -> None:
-    """The check itself finds a denormal and a NaN."""
-    for value in (1e-40, float("nan")):
-        model = torch.nn.Linear(1, 1)
-        torch.nn.init.constant_(model.weight, value)
-        torch.nn.init.zeros_(model.bias)
-        assert suspicious(model, Inputs((torch.ones(1, 1),), ("one",))) == [""]
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_resnet50_keeps_its_level_through_all_layers(seed: int) -> None:
+def test_resnet50_keeps_its_level_through_all_layers() -> None:
     """No module's output vanishes, explodes, or holds NaN or denormals; the logits differ by class."""
-    model, inputs, _ = ready("resnet50", seed)
+    model, inputs, _ = ready("resnet50")
     assert suspicious(model, inputs) == []
     layers = {name: each for name, each in model.named_children() if name.startswith("layer")}
     with torch.inference_mode():
@@ -75,21 +64,10 @@ def test_resnet50_keeps_its_level_through_all_layers(seed: int) -> None:
     assert logits.std() > 1e-3
 
 
-def test_bert_holds_no_suspicious_values() -> None:
-    """transformers' own initialization needs no adjustment."""
-    model, inputs, _ = ready("bert", sequence=16)
-    assert suspicious(model, inputs) == []
-
-
-SLOW = [("ssd", 1), ("ssd", 2), ("maskrcnn", 0), ("maskrcnn", 1)]
-
-
-@pytest.mark.parametrize(
-    ("name", "seed"), [("ssd", 0), *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
-)
-def test_detectors_have_a_trained_detectors_counts(name: str, seed: int) -> None:
+@pytest.mark.parametrize("name", ["ssd", pytest.param("maskrcnn", marks=pytest.mark.slow)])
+def test_detectors_have_a_trained_detectors_counts(name: str) -> None:
     """Without adjustment, 35,000 candidates would enter NMS of ssd; no output is suspicious."""
-    model, inputs, work = ready(name, seed)
+    model, inputs, work = ready(name)
     with torch.inference_mode():
         counts = work.count(model, inputs)
     assert counts
@@ -123,14 +101,11 @@ def test_a_constant_channel_is_not_blown_up() -> None:
         assert layer(torch.full((1, 2, 4, 4), 5.001)).abs().max() < 0.1
 
 
-@pytest.mark.parametrize("layer", [torch.nn.Linear(6, 4), torch.nn.Conv2d(3, 4, 1)])
-def test_outputs_are_scaled_to_what_was_asked(layer: Any) -> None:
+def test_outputs_are_scaled_to_what_was_asked() -> None:
     """Afterwards the layer's output has mean 0 and the given standard deviation."""
     torch.manual_seed(0)
-    shape = (50, 6) if isinstance(layer, torch.nn.Linear) else (2, 3, 9, 9)
-    inputs = Inputs((torch.randn(shape) + 3,), ("noise",))
+    layer, inputs = torch.nn.Conv2d(3, 4, 1), Inputs((torch.randn(2, 3, 9, 9) + 3,), ("noise",))
     with torch.no_grad():
         initialization.standardize_outputs(layer, inputs, {layer: 2.5})
         output = layer(*inputs.args)
-    assert output.std() == pytest.approx(2.5, rel=0.05)
-    assert float(output.mean()) == pytest.approx(0, abs=0.05)
+    assert (output.std().item(), output.mean().item()) == (pytest.approx(2.5, rel=0.05), pytest.approx(0, abs=0.05))

@@ -9,8 +9,8 @@ import torch
 from places import ROOT
 
 from modelzoo.errors import UsageError
-from modelzoo.workload import InputRequest, ModelInput, ModelOutput, Stage, Stages
-from modelzoo.workload.discovery import STANDARD_WORKLOADS, load_workload
+from modelzoo.workload import InputRequest, ModelOutput, Stage, Stages
+from modelzoo.workload.discovery import load_workload
 
 
 def request_of(name: str, batch: int, **options: str) -> tuple[Any, InputRequest]:
@@ -55,15 +55,6 @@ def test_the_answer_is_the_text_of_the_best_span() -> None:
     assert answers[0].count(" ") <= 1
 
 
-@pytest.mark.parametrize("name", STANDARD_WORKLOADS)
-def test_every_standard_workload_has_stages(name: str) -> None:
-    """Their names fit a table, and the first one works on the host."""
-    work, request = request_of(name, 1)
-    stages = work.stages(request)
-    assert stages.before[0].place == "host"
-    assert all(len(stage.name) <= 20 for stage in (*stages.before, *stages.after))
-
-
 def nothing(value: Any) -> Any:
     """A stage that changes nothing."""
     return value
@@ -84,9 +75,3 @@ def test_declarations_that_cannot_be_timed_are_refused(make: Any, message: str) 
     """One line that says what to write instead."""
     with pytest.raises(UsageError, match=message):
         make()
-
-
-def test_contexts_reach_the_stage_after_the_model() -> None:
-    """What a stage before the model knows besides the arguments is there afterwards."""
-    stages = Stages(2, ("two",), (Stage("double", lambda value: ModelInput((2 * value,), context="kept")),))
-    assert stages.model_input() == ModelInput((4,), "kept")
