@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from planted_kernels import replaced
+from planted_kernels import ROUNDINGS, planted, replaced
 from replayed_products import only
+from torch import nn
 from torch.nn import functional
 
 from modelzoo.evidence.wrong import wrong_rows
@@ -154,3 +155,14 @@ def test_a_wrong_head_of_attention_is_found() -> None:
         found = only(lambda: operator(q, k, v)).wrong
     assert found is not None
     assert found.outputs / found.compared == pytest.approx(1 / 8, rel=0.2)
+
+
+@pytest.mark.parametrize("rounding", ["bf16", "tf32", "fp16", "int8"])
+@pytest.mark.parametrize("terms", [1, 512])
+def test_a_known_precision_is_not_wrong(rounding: str, terms: int) -> None:
+    """A kernel that rounds inside computes in another precision, which is a finding of its own."""
+    layer, x = nn.Linear(terms, 300), torch.randn(40, terms)
+    with planted("addmm", ROUNDINGS[rounding]):
+        found = only(lambda: layer(x))
+    assert found.wrong is None
+    assert found.shown == rounding
