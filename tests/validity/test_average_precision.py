@@ -189,6 +189,14 @@ def test_models_that_find_the_same_have_the_bound_of_the_rule_of_three() -> None
     assert change.detectable_loss == pytest.approx(3 * size / 300)
 
 
+def test_large_sets_get_fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the interval of 5,000 pictures takes seconds."""
+    pair = drawn_world(np.random.default_rng(0), 30, 0.05)
+    assert len(ap.resample(*pair).added) == ap.DRAWS
+    monkeypatch.setattr(ap, "WORK", 1)
+    assert len(ap.resample(*pair).added) == ap.FEWEST_DRAWS
+
+
 def test_a_model_without_detections_loses_everything() -> None:
     """Its AP is 0, also in every draw."""
     assert ap.evaluate(annotations_of(annotated(6)), [1], [], "bbox").figures["ap"] == 0

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
 
 from modelzoo.engines.export import onnx as exporter
-from modelzoo.engines.export.onnx import GRAPH_OPSET, MODEL, WEIGHTS, WITH_HEADS, onnx_conversion, write_onnx
+from modelzoo.engines.export.onnx import (
+    GRAPH_OPSET,
+    MODEL,
+    WEIGHTS,
+    WITH_HEADS,
+    dynamic_sizes,
+    onnx_conversion,
+    write_onnx,
+)
+from modelzoo.engines.export.source import flatten
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import installation
 from modelzoo.records.workload import Conversion
@@ -58,6 +69,12 @@ def test_outputs_of_unknown_size_have_no_names_for_it(folder: Path) -> None:
         sizes = [size for each in graph.output for size in each.type.tensor_type.shape.dim]
         assert sizes
         assert {size.dim_param for size in sizes} == {""}
+
+
+def test_only_pictures_in_a_list_may_have_other_sizes() -> None:
+    """Everything else has the shape of the batch: tensors of another rank, and pictures that are arguments."""
+    structure, inputs = flatten(([torch.zeros(1, 1, 1), torch.zeros(1, 1)], torch.zeros(1, 1, 1), 0.5))
+    assert list(dynamic_sizes(SimpleNamespace(input_structure=structure, flat_inputs=inputs))) == ["input.0.0"]
 
 
 def test_the_exporter_follows_from_the_model_and_the_versions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from exportable_workloads import CLASSIFIER, Classifier, resolved, source_of
+from exportable_workloads import CLASSIFIER, DETECTOR, Classifier, resolved, source_of
 
 from modelzoo.engines.export.source import PLAIN, Structure, flatten, rebuild, state_sha256
 from modelzoo.errors import UsageError
@@ -19,6 +19,16 @@ from modelzoo.records.codec import decode, encode
 from modelzoo.workload.declaration import Inputs
 
 SETTING = resolved("openvino")
+
+
+def test_the_flat_module_takes_and_returns_tensors(tmp_path: Path) -> None:
+    """Exporters know neither lists nor dicts; the heads that were asked for come last, and nothing stays hooked."""
+    made = source_of(DETECTOR, tmp_path, SETTING)
+    flat = made.flat_module(heads=True)
+    *_, scores, head = flat(*made.flat_inputs)
+    assert (flat.output_structure.names()[-1], flat.head_names) == ("1.scores", ("head",))
+    torch.testing.assert_close(scores, head[head > 0])
+    assert not made.module.head._forward_hooks
 
 
 def test_torch_counts_what_its_module_does_in_one_pass(tmp_path: Path) -> None:

@@ -63,6 +63,15 @@ def test_processes_are_started_with_threads_and_a_cache_that_they_can_write_to(
     assert environment.variables(3)["JITTOR_HOME"] == str(tmp_path / "cache" / "jittor")
 
 
+def test_the_version_is_read_without_importing(place: Path) -> None:
+    """From the metadata in the environment's packages."""
+    assert environment.version() is None
+    metadata = place / "lib" / "python3.11" / "site-packages" / "jittor-1.3.11.0.dist-info" / "METADATA"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("Metadata-Version: 2.1\nName: jittor\nVersion: 1.3.11.0\n")
+    assert environment.version() == "1.3.11.0"
+
+
 @pytest.mark.parametrize(
     ("architecture", "folder"), [("x86_64", "dnnl_lnx_2.2.0_cpu_gomp"), ("aarch64", "dnnl_lnx_2.2.0_cpu_gomp_aarch64")]
 )
