@@ -37,9 +37,9 @@ from modelzoo.records.evidence import NotReplayed, OperatorClass, Product
 from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
 from modelzoo.workload.nested import tensors_in
 
-BUDGET_SECONDS = 6.0
 VECTOR = 16
 """Numbers in fp32 in the longest vector of x86."""
+BUDGET_SECONDS = 6.0
 """How long the products of one pass are called again, at most; the products that do most of the work come first."""
 _LEAST_SECONDS = 2.0
 _MOST_SECONDS = 9.0

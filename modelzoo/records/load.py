@@ -231,11 +231,6 @@ class LoadRun(msgspec.Struct, frozen=True):
     given_up: bool = False
     throttling: Throttling | None = None
 
-    def __post_init__(self) -> None:
-        """Raises ``ValueError`` if an instance that did not run has died."""
-        if any(each.instance not in (None, *range(len(self.uses))) for each in self.reasons):
-            raise ValueError("a reason names an instance that did not run")
-
     @property
     def is_valid(self) -> bool:
         """Whether nothing speaks against it."""

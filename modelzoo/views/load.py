@@ -288,7 +288,8 @@ def reason_lines(load: Load) -> list[str]:
 def reason_text(reason: InvalidReason, run: LoadRun, load: Load) -> str:
     """One reason why a run is INVALID or failed, with the figures, and what would help."""
     if reason.instance is not None:
-        return f"instance {reason.instance} died: {run.uses[reason.instance].error}"
+        why = next((use.error for number, use in enumerate(run.uses) if number == reason.instance), "unknown")
+        return f"instance {reason.instance} died: {why}"
     if reason.flaw is Flaw.REJECTED:
         full = f"the queue of {load.plan.queue:,} was full"
         return f"{run.rejected:,} of {run.requests:,} requests were rejected: {full}"
