@@ -7,7 +7,7 @@ from collections.abc import Callable
 from load_results import load, measured
 
 from modelzoo.frozen import replace
-from modelzoo.records.load import GeneratorPlace, Load, Scenario
+from modelzoo.records.load import Flaw, GeneratorPlace, InvalidReason, Load, Scenario
 from modelzoo.records.machine import Throttling
 from modelzoo.views import load as report
 
@@ -70,3 +70,10 @@ def test_what_a_quota_stopped_is_shown() -> None:
     quiet = replace(found, runs=(replace(first, throttling=_NONE), second))
     assert not [each for each in report.notes(quiet) if each.startswith("throttling")]
     assert "throttled" not in rows(quiet)[0]
+
+
+def test_a_dead_instance_that_a_damaged_result_does_not_hold_has_no_reason() -> None:
+    """It is named nevertheless."""
+    found = measured(load(rate=20.0))
+    run = replace(found.runs[0], uses=(), reasons=(InvalidReason(Flaw.DIED, instance=0),))
+    assert report.reason_text(run.reasons[0], run, found) == "instance 0 died: unknown"
