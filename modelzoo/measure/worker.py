@@ -46,8 +46,9 @@ def main() -> int:
     """Do what the parent says, and send messages; the entry point of the process."""
     start.begin()
     # ``-m`` puts the current directory first: what lies there by chance would replace what is installed.
-    if sys.path[:1] == [str(Path.cwd())]:
-        del sys.path[0]
+    with suppress(OSError):  # it may have been deleted
+        if sys.path[:1] == [str(Path.cwd())]:
+            del sys.path[0]
     pipe = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     writing = threading.Lock()
