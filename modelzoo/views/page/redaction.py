@@ -131,10 +131,9 @@ def anonymous(given: Sequence[ResultSet], prices: Sequence[Price]) -> tuple[list
     hidden = iter(redacted_together([stored.result for each in given for stored in each.sessions], people))
     found = []
     for each in given:
-        number, sessions = itertools.count(1), []
-        for result in itertools.islice(hidden, len(each.sessions)):
-            sessions.append(StoredResult(f"session {next(number)}" if result.runs else "accuracy check", result))
-        found.append(replace(each, name=names[each.name], sessions=tuple(sessions)))
+        numbers, own = itertools.count(1), [next(hidden) for _ in each.sessions]
+        called = [f"session {next(numbers)}" if result.runs else "accuracy check" for result in own]
+        found.append(replace(each, name=names[each.name], sessions=tuple(map(StoredResult, called, own))))
     # The source may be the name of a price list.
     return found, tuple(replace(each, name=names.get(each.name, each.name), source="--price") for each in prices)
 
