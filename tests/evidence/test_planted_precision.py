@@ -28,7 +28,7 @@ from modelzoo.evidence import subnormal
 from modelzoo.evidence.kernel_names import named_precision
 from modelzoo.evidence.observation import RANDOM_OUTPUTS
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import REFERENCE_SHARE, Evidence, NotReplayed, ProofVerdict
+from modelzoo.records.evidence import REFERENCE_SHARE, Evidence, NotReplayed, OperatorClass, ProofVerdict
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import InputRequest, Inputs
 from modelzoo.workload.discovery import load_workload
@@ -498,3 +498,11 @@ def test_products_in_templates_of_max_autotune_are_unknown(
     (line,) = [each for each in capsys.readouterr().err.splitlines() if "--strict:" in each]
     assert "fp32: UNKNOWN (the precision of 100 % of the arithmetic is not known" in line
     assert "inductor C++ kernels" in line
+
+
+def test_the_smoke_test_of_images_has_an_operator_of_every_class() -> None:
+    """Whose kernel is known: the images' test asks for a convolution, Linear, matrix product and attention."""
+    workload = load_workload(ROOT / "tests" / "docker" / "every_class")
+    args = workload.inputs(InputRequest(2, 0, None, {})).args
+    found = audited_module(workload.build({}), *args)
+    assert {use.operator_class for use in found.operators} == set(OperatorClass)

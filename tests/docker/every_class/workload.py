@@ -22,6 +22,7 @@ def build(options: Mapping[str, Any]) -> Any:
 
         def forward(self, pictures: Any) -> Any:
             tokens = self.conv(pictures).reshape(len(pictures), 4 * CHANNELS, TOKENS).transpose(1, 2)
+            tokens = tokens.contiguous()  # otherwise PyTorch runs Linear as a matrix product and an addition
             # Each picture's tokens by heads, as a transformer divides them.
             heads = self.linear(tokens).reshape(-1, TOKENS, HEADS, SIZE).transpose(1, 2)
             attended = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
