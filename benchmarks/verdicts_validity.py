@@ -18,10 +18,9 @@ from promises import COVERAGE, Counted, Promise, share
 from modelzoo.records.partial import Row
 from modelzoo.records.validity import Check, MetricChange, ValidityVerdict
 from modelzoo.validity import Answers, Detection, classification
-from modelzoo.validity.changes import class_changes, class_checks
-from modelzoo.validity.checks import LIMITS, MINIMUM_CLUSTERS, check_ratio
+from modelzoo.validity.checks import LIMITS, MINIMUM_CLUSTERS, check_ratio, class_changes, class_checks
+from modelzoo.validity.judging import decide, of_few_clusters
 from modelzoo.validity.rows import Metric, Rule, clusters
-from modelzoo.validity.verdict import decide, of_few_clusters
 
 Judged = Callable[[np.random.Generator], ValidityVerdict]
 Truth = tuple[MetricChange, float]

@@ -1,5 +1,5 @@
 """modelzoo: PyTorch inference on ARM and x86 servers, measured, proven and judged."""
 
-from modelzoo.version import __version__
-
-__all__ = ["__version__"]
+__version__ = "0.2.0"
+DISTRIBUTION = "modelzoo-bench"
+"""What pip installs: the suite's name on the package index."""

@@ -9,9 +9,9 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 
 from modelzoo.errors import UsageError
-from modelzoo.field import Field, Labelled
 from modelzoo.formatting import launcher_names
 from modelzoo.frozen import Argument, Public, replace
+from modelzoo.option import Field, Labelled
 
 METHODS = {"bf16": "bf16_method", "fp16": "bf16_method", "int8": "recipe"}
 """The field that says how each precision below fp32 is obtained; the others have no such field."""

@@ -19,7 +19,7 @@ from places import DATA
 from proven_results import BF16, FP32, session_of, side
 from stored_search import TUNING, searched
 
-from modelzoo.cli import weights
+from modelzoo.cli import inventory
 from modelzoo.cli.compare import rendered
 from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question, compare_interleaved, gate
 from modelzoo.comparison.compare import compare as compared
@@ -323,7 +323,7 @@ VIEWS: dict[str, Callable[[], list[Block]]] = {
     "fleet": fleet_of,
     "sharding": sharding_of,
     "doctor": lambda: doctor.document(doctored()),
-    "weights": lambda: weights.document(
+    "weights": lambda: inventory.document(
         [
             (
                 "resnet50",

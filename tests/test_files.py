@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo.directories import cache_directory, make_own, own_temporary_directory
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.files import private_path, replace_atomically, write_atomically
+from modelzoo.files import (
+    cache_directory,
+    make_own,
+    own_temporary_directory,
+    private_path,
+    replace_atomically,
+    write_atomically,
+)
 
 
 def names(directory: Path) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-from modelzoo.version import DISTRIBUTION, __version__
+from modelzoo import DISTRIBUTION, __version__
 from modelzoo.workload.discovery import STANDARD_WORKLOADS
 
 WORKLOADS = (*STANDARD_WORKLOADS, "llm")

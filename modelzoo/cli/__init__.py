@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from modelzoo.version import DISTRIBUTION
+from modelzoo import DISTRIBUTION
 
 try:
     from modelzoo.cli.app import main, performance, validate

@@ -20,12 +20,12 @@ from importlib import import_module
 from pathlib import Path
 from types import FrameType
 
+from modelzoo import __version__
 from modelzoo.cli.output import tell
 from modelzoo.cli.parser import Parser, add_completion, help_pointer, help_texts
 from modelzoo.errors import ModelzooError, UsageError
-from modelzoo.machine.start import begin
+from modelzoo.machine.linux import begin
 from modelzoo.option import SWITCH, add_options, read_options
-from modelzoo.version import __version__
 
 COMMANDS = {
     "run": "time workloads, each setting in fresh processes that alternate with the others",
@@ -42,8 +42,8 @@ COMMANDS = {
     "doctor": "measure this machine's limits, and report conditions that may distort results",
 }
 """What each command does."""
-MEASURING = ("run", "validate", "throughput", "load", "tune", "check", "fleet")
-"""Commands whose arguments ``measuring`` adds; those of the others are added by the module of the command's name."""
+_OTHERS = {"report": "report", "compare": "compare", "list": "inventory", "weights": "inventory", "doctor": "doctor"}
+"""The modules with the commands that do not measure; ``measuring`` adds the arguments of all others."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,9 +70,8 @@ def make_parser() -> Parser:
 
 
 def _add_arguments(command: str, parser: Parser) -> None:
-    is_measuring = command in MEASURING
-    module = import_module(f"modelzoo.cli.{'measuring' if is_measuring else command}")
-    getattr(module, f"add_{command}" if is_measuring else "add_arguments")(parser)
+    module = import_module(f"modelzoo.cli.{_OTHERS.get(command, 'measuring')}")
+    getattr(module, f"add_{command}")(parser)
 
 
 def _parser(program: str, description: str) -> Parser:

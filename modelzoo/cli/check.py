@@ -23,9 +23,8 @@ from modelzoo.cli.output import (
     tell,
     write_reproducers,
 )
-from modelzoo.cli.run import show_plan
+from modelzoo.cli.run import measure_session, measured, show_plan
 from modelzoo.cli.selection import Jobs, select_settings
-from modelzoo.cli.session import measure_session, measured
 from modelzoo.comparison.compare import Comparison, Gate, compare_interleaved, gate
 from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Block

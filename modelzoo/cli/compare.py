@@ -30,7 +30,7 @@ _TIME = re.compile(r"\d{4}-(\d\d-\d\d)T(\d\d)(\d\d)\d\dZ")
 _NAMED = re.compile(r"([^=/\\]+)=(.+)", re.DOTALL)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_compare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo compare``."""
     parser.add_argument(
         "base", metavar="BASE", help="the baseline: a result, several with commas, a directory of them, or NAME=…"

@@ -23,7 +23,7 @@ WATCH_SECONDS = 2.0
 """How long the CPU usage of other programs is measured."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_doctor(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo doctor``."""
     parser.add_argument("--fresh", action="store_true", help="measure the peaks again")
     parser.add_argument(
@@ -78,8 +78,7 @@ def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> Doctor
     """
     from modelzoo.engines.torch import switches
     from modelzoo.engines.torch.devices import check_device
-    from modelzoo.machine.ceiling_benchmark import measure_ceilings
-    from modelzoo.machine.ceilings import find_ceilings
+    from modelzoo.machine.ceilings import find_ceilings, measure_ceilings
     from modelzoo.machine.diagnosis import diagnose, probe_page_faults, probe_torchvision
     from modelzoo.machine.environment import FAST_MATH_VARIABLES
     from modelzoo.machine.facts import read_machine
@@ -136,8 +135,7 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
     """
     from modelzoo.engines.torch import devices, switches
     from modelzoo.engines.torch.precision import check_precision
-    from modelzoo.machine.ceiling_benchmark import PRECISIONS, measure_device_ceilings
-    from modelzoo.machine.ceilings import find_ceilings
+    from modelzoo.machine.ceilings import PRECISIONS, find_ceilings, measure_device_ceilings
     from modelzoo.records.doctor import AcceleratorReport
     from modelzoo.setting import Setting
     from modelzoo.views.doctor import progress_text

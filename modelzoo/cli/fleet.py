@@ -14,8 +14,8 @@ from rich.console import Console
 
 from modelzoo.cli.options import Accuracy, Fleet, Output, Shards
 from modelzoo.cli.output import INTERRUPTED, file_stem, kept_text, new_result, results_directory, stored_code, tell
+from modelzoo.cli.run import make_judging
 from modelzoo.cli.selection import select_settings
-from modelzoo.cli.session import make_judging
 from modelzoo.cli.validate import Judgements
 from modelzoo.document import terminal
 from modelzoo.errors import InputError, UsageError

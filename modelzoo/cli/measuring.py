@@ -202,7 +202,7 @@ def add_throughput(parser: Parser) -> None:
     throughput_options(parser)
     add_options(parser, Output)
     parser.show_first(*OF_THROUGHPUT)
-    parser.calls("throughput:throughput", Namespace, Instances, Measurement, Output)
+    parser.calls("serving:throughput", Namespace, Instances, Measurement, Output)
 
 
 def throughput_options(parser: Parser) -> None:
@@ -273,7 +273,7 @@ def add_load(parser: Parser) -> None:
     add_options(parser, Output)
     add_options(parser, Requests, "plot")
     parser.show_first(*OF_LOAD)
-    parser.calls("load:load", Namespace, Requests, Measurement, Output)
+    parser.calls("serving:load", Namespace, Requests, Measurement, Output)
 
 
 # tune

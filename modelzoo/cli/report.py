@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FORMATS = ("terminal", "markdown", "html", "csv", "json")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_report(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo report``."""
     parser.add_argument(
         "results",

@@ -1,35 +1,60 @@
-"""``modelzoo run``: time workloads, and judge their predictions with ``--validate``."""
+"""``modelzoo run``: time workloads, and judge their predictions with ``--validate``.
+
+Other commands have its session too: time the settings of every workload, judge them, and store each run as it ends.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from time import perf_counter
 
+import msgspec
 from rich.console import Console
 
-from modelzoo.cli.options import Measurement, Output
+from modelzoo.cli.options import Accuracy, Measurement, Output
 from modelzoo.cli.output import (
+    ended_early,
     new_result,
     print_document,
     print_result,
     result_lines,
     result_path,
+    results_directory,
     say_where,
+    stored_code,
     tell,
     write_reproducers,
 )
 from modelzoo.cli.selection import Jobs, select_settings
-from modelzoo.cli.session import measure_session, measured, planned
 from modelzoo.document import terminal
-from modelzoo.machine import facts
+from modelzoo.errors import ModelzooError, UsageError
+from modelzoo.files import name_in_file
+from modelzoo.formatting import duration
+from modelzoo.frozen import replace
+from modelzoo.machine import facts, sensors
+from modelzoo.measure import jobs as calls
 from modelzoo.measure import schedule
-from modelzoo.records.run import Result
+from modelzoo.measure.jobs import OnEvent, Request
+from modelzoo.plan import Effort, Plan
+from modelzoo.records.machine import Machine
+from modelzoo.records.run import Result, ValidityEntry, ValidityReport, now
+from modelzoo.records.timing import Design, StopReason
+from modelzoo.records.validity import ValidityRequest
 from modelzoo.results import summary
 from modelzoo.results.store import ResultFile
 from modelzoo.results.summary import SummaryRow
+from modelzoo.setting import Setting
+from modelzoo.validity.checks import check_tolerances
 from modelzoo.views import plan
 from modelzoo.views import run as view
+from modelzoo.views.exhibits import ExhibitWriter
 from modelzoo.views.plots import scatter
+from modelzoo.views.progress import LiveProgress
+from modelzoo.workload import Workload, discovery
 
 
 def run(args: argparse.Namespace, how: Measurement, output: Output) -> int:
@@ -102,3 +127,231 @@ def exit_code(result: Result, rows: Sequence[SummaryRow], strict: bool) -> int:
     if any(run.error for run in result.runs):
         return 2
     return max([int(strict and any(map(summary.is_unproven, rows))), *(entry.exit_code for entry in result.validity)])
+
+
+def measured(
+    stored: ResultFile,
+    measure: Callable[[LiveProgress], None],
+    show: Callable[[Console, bool], int],
+    finished: Callable[[], int],
+    what: str = "runs",
+    hint: str = "",
+    *,
+    is_live: bool = True,
+    out: Console | None = None,
+) -> int:
+    """Measure, show what was found however that ends, and return the exit code: 130 if the user interrupted it.
+
+    Args:
+        stored: the result, which ``measure`` adds to.
+        measure: measures everything.
+        show: prints what was found, and returns the exit code; it is told whether the measurement ended early.
+        finished: counts what has been measured.
+        what: what that is called.
+        hint: what to do after an interruption.
+        is_live: whether the progress is a block on the terminal.
+        out: the console of what ``measure`` prints itself: only that one prints above the block.
+
+    Raises:
+        ModelzooError: of ``measure``; what had been finished is shown before.
+    """
+    out, problem = out or terminal.console(), None
+    progress = LiveProgress(out, stored.result)
+    with progress if is_live else nullcontext():
+        try:
+            measure(progress)
+        except (KeyboardInterrupt, ModelzooError) as error:
+            problem = error
+    if isinstance(problem, ModelzooError) and not finished():
+        raise problem
+    code = stored_code(stored, show(out, problem is not None))
+    if isinstance(problem, ModelzooError):
+        raise problem
+    return code if problem is None else ended_early(stored, finished(), what, hint)
+
+
+def measure_session(jobs: Jobs, how: Measurement, stored: ResultFile, progress: LiveProgress) -> None:
+    """Run everything that ``jobs`` name, and add it to ``stored``.
+
+    Raises:
+        UsageError: an option is not valid; nothing has been started.
+        EnvironmentProblem: the clocks cannot be locked; nothing has been started.
+        KeyboardInterrupt: the user interrupted it; designs that had not ended say so.
+    """
+    judging = {work.name: make_judging(how.accuracy, work) for work, _ in jobs if how.validate}
+    requests, effort = planned(jobs, how, facts.read_machine())
+    with sensors.locked_clocks(how.lock_clocks):
+        try:
+            spent = _judge(requests if how.validate else (), judging, effort, stored, progress)
+            progress.begin(schedule.budget(requests, effort), effort.processes, spent)
+            for outcome in schedule.measure(requests, effort, progress.update, spent):
+                if isinstance(outcome, Design):
+                    stored.set_payload(stored.result.latency.plus(outcome))
+                else:
+                    stored.add(outcome)
+                    progress.name_failure(outcome)
+                    progress.finished(outcome)
+        except KeyboardInterrupt:
+            for design in stored.result.latency.designs:
+                if design.stop_reason is None:
+                    stored.set_payload(stored.result.latency.plus(replace(design, stop_reason=StopReason.INTERRUPTED)))
+            raise
+
+
+def planned(jobs: Jobs, how: Measurement, machine: Machine) -> tuple[list[Request], Effort]:
+    """Return what is to be measured on ``machine``, and with which effort.
+
+    Raises:
+        UsageError: an option is not valid, or the budget allows no process of each setting.
+    """
+    # More processes only narrow the interval of a time, and under an emulator nothing is timed.
+    effort = Effort(processes=1) if machine.emulator else how.effort
+    devices = {setting.device.partition(":")[0] for _, settings in jobs for setting in settings}
+    if how.lock_clocks is not None and "cuda" not in devices:
+        raise UsageError("--lock-clocks locks the clocks of NVIDIA GPUs, and no setting uses one; add --device cuda")
+    requests: list[Request] = []
+    for work, settings in jobs:
+        requests.append(
+            Request(
+                workload=work,
+                settings=settings,
+                plan=how.plan,
+                profiling=how.profiling,
+                audit=not how.no_audit,
+                first_group=sum(len(request.settings) for request in requests),
+                locked_mhz=how.lock_clocks,
+                needs_all=how.needs_all,
+                timeout=how.timeout,
+            )
+        )
+    schedule.check(requests, effort)
+    return requests, effort
+
+
+def _judge(
+    requests: Sequence[Request],
+    judging: dict[str, Judging],
+    effort: Effort,
+    stored: ResultFile,
+    progress: LiveProgress,
+) -> float:
+    """Judge settings, before any is timed: how long it takes is known only when it is done.
+
+    The reference is not compared with itself.
+
+    Returns:
+        The seconds that it took of the budget. The default budget is for timing alone.
+    """
+    started = perf_counter()
+    if effort.budget is not None:
+        progress.begin(effort.budget)
+    for request in requests:
+        for group, setting in enumerate(request.settings, request.first_group):
+            if setting != setting.reference():
+                how = judging[request.workload.name]
+                stored.add(judge_setting(request.workload, setting, group, how, progress.judging))
+    spent = perf_counter() - started
+    if effort.budget is None:
+        return 0.0
+    if requests:
+        progress.say(f"judging took {duration(spent)} of the budget of {duration(effort.budget)}")
+    return spent
+
+
+# Judging
+
+
+class Judging(msgspec.Struct, frozen=True):
+    """How predictions are judged, the directory that images and plots are written to, and ``--timeout``."""
+
+    request: ValidityRequest
+    output: Path
+    timeout: float | None
+
+
+def make_judging(accuracy: Accuracy, workload: Workload) -> Judging:
+    """Return what the options ask for; the output directory exists afterwards.
+
+    Raises:
+        UsageError: a value is out of range, a path does not exist or cannot be written to.
+    """
+    tolerance = tolerances(accuracy.tolerance)
+    check_tolerances(tolerance)
+    data, limit = accuracy.data, accuracy.limit
+    if data is not None and not Path(data).exists():
+        raise UsageError(f"--data {data} does not exist")
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit must be 1 or more, not {limit}")
+    if accuracy.artifacts:
+        output = Path(accuracy.artifacts).absolute() / name_in_file(workload.name)
+    elif os.environ.get("MODELZOO_RESULTS") or workload.directory.is_relative_to(discovery.PACKAGE):
+        output = results_directory().absolute() / "output" / name_in_file(workload.name)
+    else:
+        output = workload.directory / "output"
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {output}: {error.strerror}; name another directory with --artifacts DIR"
+        ) from error
+    request = ValidityRequest(
+        data=None if data is None else str(Path(data).absolute()),
+        limit=limit,
+        tolerance=tolerance,
+        explain=accuracy.explain,
+        skip_bad=accuracy.skip_bad,
+    )
+    return Judging(request, output, accuracy.timeout)
+
+
+def tolerances(given: Sequence[str]) -> dict[str, float]:
+    """Return ``NAME=VALUE`` options as numbers; raises ``UsageError``."""
+    values = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        try:
+            values[name] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise UsageError(f"--tolerance {text!r} must have the form NAME=NUMBER")
+    return values
+
+
+def judge_setting(work: Workload, setting: Setting, group: int, judging: Judging, on_event: OnEvent) -> ValidityEntry:
+    """Judge one setting in a fresh process, and write its images and tables.
+
+    If it fails, the entry holds the error.
+    """
+    started = now()
+    writer = ExhibitWriter(judging.output, work.name)
+    try:
+        request = Request(work, (setting,), Plan(), timeout=judging.timeout)
+        report = calls.validate(request, judging.request, on_event, writer.write)
+    except ModelzooError as error:
+        return ValidityEntry(work.name, group, setting, exit_code=2, error=str(error), started=started, ended=now())
+    return judged_entry(work, setting, group, report, writer, started)
+
+
+def judged_entry(
+    work: Workload, setting: Setting, group: int, report: ValidityReport, writer: ExhibitWriter, started: str
+) -> ValidityEntry:
+    """Return a judgement, as results have it, with the files that ``writer`` has written."""
+    say_missing(writer)
+    return ValidityEntry(
+        work.name,
+        group,
+        setting,
+        exit_code=report.validity.exit_code,
+        report=report,
+        started=started,
+        ended=now(),
+        files=tuple(map(str, writer.files)),
+        thumbnails=writer.thumbnails(),
+    )
+
+
+def say_missing(writer: ExhibitWriter) -> None:
+    """Say why pictures and tables could not be written, if that is so."""
+    if writer.problem:
+        tell(f"modelzoo: pictures and tables are missing: {writer.problem}")

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from modelzoo import setting as settings
 from modelzoo.errors import UsageError, suggestion
-from modelzoo.field import parse_words
-from modelzoo.option import duration, switch, whole_numbers
+from modelzoo.option import duration, parse_words, switch, whole_numbers
 from modelzoo.setting import METHOD_OPTIONS, METHODS, OptionValue, Setting, option_name
 from modelzoo.workload import Workload
 from modelzoo.workload.declaration import SOURCES

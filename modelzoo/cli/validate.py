@@ -18,8 +18,8 @@ from modelzoo.cli.output import (
     stored_code,
     write_reproducers,
 )
+from modelzoo.cli.run import judge_setting, judged_entry, make_judging, measured, say_missing
 from modelzoo.cli.selection import Jobs, select_settings
-from modelzoo.cli.session import judge_setting, judged_entry, make_judging, measured, say_missing
 from modelzoo.document import terminal
 from modelzoo.errors import UsageError
 from modelzoo.fleet.shards import conclude, open_shards, part_of, read_part, sharded_call, whole

@@ -17,8 +17,8 @@ import msgspec
 from modelzoo.comparison.machines import machines_of
 from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.errors import InputError, UsageError
-from modelzoo.field import parse_words
 from modelzoo.frozen import replace
+from modelzoo.option import parse_words
 from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.load import Load
 from modelzoo.records.run import Provenance, Result, Run

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from modelzoo import __version__
 from modelzoo.document import theme
 from modelzoo.document.content import Page
 from modelzoo.formatting import capitalized, printable
-from modelzoo.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from modelzoo import __version__
 from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
 from modelzoo.files import files_sha256
 from modelzoo.fleet.shards import facts_differ, open_shards
@@ -20,7 +21,6 @@ from modelzoo.measure.jobs import Shards
 from modelzoo.measure.launcher import start_guarded
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.fleet import Shard, ShardedCall, ShardPlan, ShardResult
-from modelzoo.version import __version__
 from modelzoo.workload.discovery import PACKAGE
 
 PREFIXES = ("modelzoo: error: ", "modelzoo: interrupted")

@@ -27,12 +27,11 @@ import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from modelzoo.directories import cache_directory
+from modelzoo import DISTRIBUTION
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.files import file_sha256, write_atomically
+from modelzoo.files import cache_directory, file_sha256, write_atomically
 from modelzoo.machine.environment import is_secret
 from modelzoo.measure.launcher import find_interpreter
-from modelzoo.version import DISTRIBUTION
 from modelzoo.workload.discovery import installation_advice
 
 OWN = "default"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
+from modelzoo import __version__
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Engine
 from modelzoo.errors import InputError
@@ -34,7 +35,6 @@ from modelzoo.setting import value_text
 from modelzoo.validity.judging import compare, conclude, merge, plan_shards, shard_content
 from modelzoo.validity.predictors import Pair, bound_task, load_pair, validate
 from modelzoo.validity.task import Task
-from modelzoo.version import __version__
 from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import REPOSITORY_FILES
 from modelzoo.workload.declaration import make_inputs

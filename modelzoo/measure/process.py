@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from modelzoo import __version__
 from modelzoo.errors import KINDS, EnvironmentProblem, ModelzooError, NoAnswerError, UsageError, WorkerError
 from modelzoo.formatting import duration
 from modelzoo.frozen import replace
@@ -32,7 +33,6 @@ from modelzoo.records.protocol import (
     Progress,
     Silence,
 )
-from modelzoo.version import __version__
 
 OnMessage = Callable[[Message], None]
 """Called with each ``Progress`` and ``Exhibit`` of a worker."""

@@ -10,15 +10,18 @@ from statistics import median
 from modelzoo import stats
 from modelzoo.engines.protocol import Engine
 from modelzoo.machine.ceilings import roofline_bound
-from modelzoo.machine.diagnosis import forced_kernels, library_warnings, system_warnings, usage_warnings
-from modelzoo.machine.environment import FAST_MATH_VARIABLES
-from modelzoo.machine.traps import (
+from modelzoo.machine.diagnosis import (
+    forced_kernels,
     frozen_bf16_warnings,
+    library_warnings,
     saturation_warnings,
     slow_bf16_warnings,
     slow_linear_warnings,
+    system_warnings,
     thread_warnings,
+    usage_warnings,
 )
+from modelzoo.machine.environment import FAST_MATH_VARIABLES
 from modelzoo.measure import sampler
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import OperatorClass

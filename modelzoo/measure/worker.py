@@ -20,8 +20,9 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from modelzoo import __version__
 from modelzoo.errors import ModelzooError, UsageError, WorkerError, in_own_code
-from modelzoo.machine import environment, start
+from modelzoo.machine import environment, linux
 from modelzoo.measure.whereabouts import answer_when_asked
 from modelzoo.records.codec import encode_json
 from modelzoo.records.protocol import (
@@ -37,14 +38,13 @@ from modelzoo.records.protocol import (
     Send,
     decode_job,
 )
-from modelzoo.version import __version__
 
 OUT_OF_MEMORY = "out of memory; use a smaller --batch"
 
 
 def main() -> int:
     """Do what the parent says, and send messages; the entry point of the process."""
-    start.begin()
+    linux.begin()
     # ``-m`` puts the current directory first: what lies there by chance would replace what is installed.
     with suppress(OSError):  # it may have been deleted
         if sys.path[:1] == [str(Path.cwd())]:

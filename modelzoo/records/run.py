@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from modelzoo import __version__
 from modelzoo.errors import KINDS
 from modelzoo.frozen import Argument, Message, Public, replace
 from modelzoo.records.hosts import ShardingReport
@@ -23,7 +24,6 @@ from modelzoo.records.timing import Design
 from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Validity, ValidityVerdict
 from modelzoo.setting import ResolvedSetting, Setting, labels
-from modelzoo.version import __version__
 
 FORMAT_VERSION = (4, 1)
 """Major and minor. A newer minor version only adds fields; another major version cannot be read."""

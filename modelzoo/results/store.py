@@ -18,9 +18,8 @@ from typing import Any
 
 import msgspec
 
-from modelzoo.directories import own_temporary_directory
 from modelzoo.errors import InputError, ModelzooError, UsageError
-from modelzoo.files import private_path, write_atomically
+from modelzoo.files import own_temporary_directory, private_path, write_atomically
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.exhibits import ShownAnswers, ShownClasses, ShownObjects, ShownPassages

@@ -15,7 +15,6 @@ from modelzoo.validity.classification import Classification
 from modelzoo.validity.detection import Detection, listed
 from modelzoo.validity.language import LanguageModeling
 from modelzoo.validity.picture_sets import sampled, wnids
-from modelzoo.validity.protocol import Predictor, PreparedItem, TaskContext
 from modelzoo.validity.squad import (
     Question,
     Windows,
@@ -24,4 +23,4 @@ from modelzoo.validity.squad import (
     builtin_questions,
     paragraph_offsets,
 )
-from modelzoo.validity.task import ScoredTask, Task, stacked
+from modelzoo.validity.task import Predictor, PreparedItem, ScoredTask, Task, TaskContext, stacked

@@ -15,10 +15,9 @@ from modelzoo.validity import squad
 from modelzoo.validity.classification import rounding_step
 from modelzoo.validity.finite import usable
 from modelzoo.validity.picture_sets import sampled
-from modelzoo.validity.protocol import PreparedItem
 from modelzoo.validity.rows import Metric, Rule, clusters, mean, means_and_largest, ratio, share
 from modelzoo.validity.squad import FIELDS, AnswerSpan, Question, Windows, best_span, cut_into_windows, span_score
-from modelzoo.validity.task import Task, any_layer
+from modelzoo.validity.task import PreparedItem, Task, any_layer
 
 IMPOSSIBLE = -1e30
 """What a logit of -inf is taken for, so that sums of two stay comparable."""

@@ -14,9 +14,8 @@ from modelzoo.records.validity import ValidityRequest
 from modelzoo.validity import picture_sets
 from modelzoo.validity.finite import usable
 from modelzoo.validity.picture_sets import PictureItem
-from modelzoo.validity.protocol import PreparedItem
 from modelzoo.validity.rows import Metric, Rule, column, mean, means_and_largest, ratio, share
-from modelzoo.validity.task import PictureTask, any_layer, stacked, unchanged
+from modelzoo.validity.task import PictureTask, PreparedItem, any_layer, stacked, unchanged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,9 +15,8 @@ from modelzoo.validity.checks import check_ratio, check_value
 from modelzoo.validity.detection_figures import AveragePrecisions, Detections
 from modelzoo.validity.finite import places
 from modelzoo.validity.picture_sets import PictureItem
-from modelzoo.validity.protocol import PreparedItem
 from modelzoo.validity.rows import Metric, Rule, column, middle, share, shift
-from modelzoo.validity.task import Findings, PictureTask
+from modelzoo.validity.task import Findings, PictureTask, PreparedItem
 from modelzoo.workload.detectors import detector_output
 from modelzoo.workload.inputs import Picture
 

@@ -15,7 +15,7 @@ from modelzoo.records.partial import ChangedObject, CocoDetections, MatchedPair,
 from modelzoo.records.validity import MetricChange
 from modelzoo.validity import average_precision as ap
 from modelzoo.validity.bounds import Drawn, detectable_loss
-from modelzoo.validity.changes import metric_change
+from modelzoo.validity.checks import metric_change
 from modelzoo.validity.coco import Annotations, ImageId
 from modelzoo.validity.rows import EDGES, column
 

@@ -27,9 +27,8 @@ from modelzoo.records.validity import ValidityRequest
 from modelzoo.validity import squad
 from modelzoo.validity.finite import usable
 from modelzoo.validity.picture_sets import sampled, without_bad
-from modelzoo.validity.protocol import PreparedItem
 from modelzoo.validity.rows import TAIL, Metric, Rule, average, column, percentile, share, tail
-from modelzoo.validity.task import Findings, Task, any_layer, unchanged
+from modelzoo.validity.task import Findings, PreparedItem, Task, any_layer, unchanged
 from modelzoo.workload.inputs import read_text
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from modelzoo.records.workload import MAGNIFIED, ROUNDED
 from modelzoo.validity.checks import FP32_DRIFT, SIGNIFICANT_BITS, limit
 from modelzoo.validity.finite import places, without_alike
 from modelzoo.validity.prefetch import padded
-from modelzoo.validity.protocol import Predictor, TaskContext
-from modelzoo.validity.task import Task
+from modelzoo.validity.task import Predictor, Task, TaskContext
 
 MAXIMUM_SAMPLE = 65_536
 """Elements kept of each output: its error is then accurate to three digits, and any model fits into memory."""

@@ -26,8 +26,7 @@ from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import ResolvedSetting
 from modelzoo.validity.checks import SIGNIFICANT_BITS
 from modelzoo.validity.judging import bind, compare, conclude
-from modelzoo.validity.protocol import ExhibitSink, Predictor, Progress, TaskContext, no_exhibit, no_progress
-from modelzoo.validity.task import Task
+from modelzoo.validity.task import ExhibitSink, Predictor, Progress, Task, TaskContext, no_exhibit, no_progress
 from modelzoo.workload.declaration import Inputs, Workload
 
 REFERENCE_NAME = "fp32"

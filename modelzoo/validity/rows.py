@@ -31,8 +31,16 @@ from modelzoo.validity.bounds import (
     sums_by_cluster,
     typical_size,
 )
-from modelzoo.validity.changes import metric_change
-from modelzoo.validity.checks import FAILS, PASSES, check_bounds, check_ratio, check_value, items_of, with_items
+from modelzoo.validity.checks import (
+    FAILS,
+    PASSES,
+    check_bounds,
+    check_ratio,
+    check_value,
+    items_of,
+    metric_change,
+    with_items,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,11 +2,13 @@
 
 ``Workload.judge`` is a function of the workload's options that returns one: a ``Classification``, ``Detection``,
 ``Answers`` or ``LanguageModeling``, or an object of a class of the workload's own, most simply of a ``ScoredTask``.
+What tasks and their driver (``judging``) exchange is here too: the two models, what is known of the call, and items.
 Importing this module does not import torch; the methods do when they are called.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +20,7 @@ import msgspec
 from modelzoo.errors import UsageError
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit, Shown
-from modelzoo.records.partial import Row
+from modelzoo.records.partial import JudgedSoFar, PictureNote, Row
 from modelzoo.records.validity import (
     Check,
     DataNote,
@@ -28,13 +30,76 @@ from modelzoo.records.validity import (
     ReasonKind,
     ValidityRequest,
 )
-from modelzoo.validity.changes import FEWEST_ITEMS
-from modelzoo.validity.checks import check_value
+from modelzoo.validity.checks import FEWEST_ITEMS, check_value
 from modelzoo.validity.finite import usable
 from modelzoo.validity.picture_sets import PictureItem, builtin_crops, reduced
 from modelzoo.validity.prefetch import model_threads
-from modelzoo.validity.protocol import PreparedItem, TaskContext
 from modelzoo.validity.rows import Metric, Rule, clusters, column, mean, ratio
+
+Progress = Callable[[JudgedSoFar], None]
+"""Called after every batch."""
+ExhibitSink = Callable[[Exhibit], None]
+"""Called with each exhibit as soon as it is complete."""
+
+
+class Predictor(msgspec.Struct, frozen=True):
+    """One of the two models that are compared.
+
+    Attributes:
+        name: what tables call it: ``fp32``, ``bf16=autocast`` ….
+        call: takes the model's positional arguments (CPU tensors) and returns its output. Autocast, casts and
+            copies to a device happen inside.
+        precision: ``fp32``, ``tf32``, ``bf16``, ``fp16`` or ``int8``; decides how much rounding error is expected.
+        model: the module whose layers can be hooked while ``call`` runs; ``None`` if it is traced or compiled.
+        active: returns a context in which the process-wide settings of this model are in force.
+        recipe: by which a model in int8 was quantized; decides what is rounded, and how.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    precision: str = "fp32"
+    model: Any = None
+    active: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
+    recipe: str | None = None
+
+
+class TaskContext(msgspec.Struct, frozen=True):
+    """What a task must know besides its declaration.
+
+    Attributes:
+        workload: its name, as the ``[VALID]`` line prints it.
+        reference_name: what tables call the reference. tested_name: what they call the setting under test.
+        significant_bits: of the precision under test, by which near ties are excused; ``None`` in fp32, where none are.
+    """
+
+    workload: str
+    request: ValidityRequest
+    reference_name: str = "fp32"
+    tested_name: str = "tested"
+    significant_bits: int | None = None
+
+
+class PreparedItem(msgspec.Struct, frozen=True):
+    """An item as the model takes it.
+
+    Attributes:
+        rows: one or more inputs; batches are made of rows (a picture has one, a question one per window).
+        notes: how an unusual input was read.
+        source: whatever the task needs to interpret the predictions.
+    """
+
+    rows: Sequence[Any]
+    notes: tuple[PictureNote, ...] = ()
+    source: Any = None
+
+
+def no_progress(judged: JudgedSoFar) -> None:
+    """Show nothing."""
+
+
+def no_exhibit(exhibit: Exhibit) -> None:
+    """Write nothing."""
+
 
 T = TypeVar("T", bound="Task")
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 from xml.etree import ElementTree
 
-from modelzoo import stats
+from modelzoo import __version__, stats
 from modelzoo.comparison.compare import Comparison, Gate
 from modelzoo.comparison.machines import Cost, Rates
 from modelzoo.comparison.model import Row, Side
@@ -23,7 +23,6 @@ from modelzoo.records.evidence import Evidence
 from modelzoo.results.refusals import Metric, SideSetting
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
-from modelzoo.version import __version__
 from modelzoo.views.compare import notes
 from modelzoo.views.compare_columns import cores_text, extrapolation_text, values_text
 from modelzoo.views.intervals import ratio

@@ -13,13 +13,13 @@ import re
 import shlex
 from importlib.resources import files
 
+from modelzoo import __version__
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence, Product
 from modelzoo.records.faults import Argument, Fault, ProductCall
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.run import Result, RunReport, SideReport
 from modelzoo.setting import ResolvedSetting, fields, option_name, value_text
-from modelzoo.version import __version__
 from modelzoo.views.kernel_tables import fault_text, kernel_text, layers_text
 
 _ASSIGNED = re.compile(r"([\w.]+)=(\w+)")

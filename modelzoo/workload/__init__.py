@@ -27,5 +27,5 @@ from modelzoo.workload.initialization import (
     standardize_outputs,
 )
 from modelzoo.workload.inputs import photograph, picture_files, pictures, read_picture, read_text
-from modelzoo.workload.pretrained import load_pretrained, read_tokenizer
 from modelzoo.workload.state import load_state_dict, read_state_dict
+from modelzoo.workload.weights import load_pretrained, read_tokenizer

@@ -13,11 +13,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from modelzoo.directories import cache_directory
+from modelzoo import DISTRIBUTION
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, first_line, suggestion
-from modelzoo.files import files_sha256
+from modelzoo.files import cache_directory, files_sha256
 from modelzoo.frozen import replace
-from modelzoo.version import DISTRIBUTION
 from modelzoo.workload.declaration import Workload
 
 PACKAGE = Path(__file__).resolve().parents[1]

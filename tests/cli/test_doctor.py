@@ -17,7 +17,7 @@ from simulated_device import SimulatedDevice
 from modelzoo.cli import doctor
 from modelzoo.engines.torch import devices
 from modelzoo.frozen import replace
-from modelzoo.machine import ceiling_benchmark, ceilings, diagnosis, facts, libraries
+from modelzoo.machine import ceilings, diagnosis, facts, libraries
 from modelzoo.records.codec import decode
 from modelzoo.records.doctor import DOCTOR_SCHEMA, DoctorReport
 from modelzoo.records.machine import Machine
@@ -80,7 +80,7 @@ def test_the_ceilings_of_an_accelerator(
 
     monkeypatch.setattr(devices, "check_device", lambda name: None)
     monkeypatch.setattr(devices, "select_device", lambda name: simulated)
-    monkeypatch.setattr(ceiling_benchmark, "measure_device_ceilings", measure)
+    monkeypatch.setattr(ceilings, "measure_device_ceilings", measure)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (7, 5))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "old")
     monkeypatch.setattr(torch, "autocast", lambda kind, dtype: nullcontext())

@@ -151,7 +151,7 @@ def test_a_lost_host_is_named_and_an_interruption_ends_the_others(hosts: DaskClu
 def test_a_host_with_other_code_is_refused(hosts: DaskCluster, words: list[str], tmp_path: Path) -> None:
     """In one line, before anything is judged."""
     shutil.copytree(ROOT / "modelzoo", tmp_path / "copy" / "modelzoo", ignore=shutil.ignore_patterns("__pycache__"))
-    with (tmp_path / "copy" / "modelzoo" / "version.py").open("a") as file:
+    with (tmp_path / "copy" / "modelzoo" / "__init__.py").open("a") as file:
         file.write("# changed\n")
     own = ["--shards-dir", str(tmp_path / "shards"), "--scheduler", hosts.address]
     calling = call("fleet", "validate", *words, *own, path=tmp_path / "copy")

@@ -7,7 +7,7 @@ import re
 import pytest
 from calls import called
 
-from modelzoo.cli import list as listing
+from modelzoo.cli import inventory
 from modelzoo.engines import ENGINES
 from modelzoo.workload.discovery import CHECKOUT, STANDARD_WORKLOADS, load_workload
 
@@ -17,16 +17,16 @@ def test_workloads_engines_and_packages_are_listed() -> None:
     code, out, err = called("list")
     assert (code, err) == (0, "")
     first_words = {line.partition(" ")[0] for line in out.splitlines()}
-    assert {*STANDARD_WORKLOADS, "examples/mlp", *ENGINES, *listing.EXTRAS} <= first_words
+    assert {*STANDARD_WORKLOADS, "examples/mlp", *ENGINES, *inventory.EXTRAS} <= first_words
     assert load_workload(CHECKOUT / "resnet50").title in out
 
 
 def test_what_is_not_installed_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is imported to find out."""
-    monkeypatch.setattr(listing, "installed_version", lambda package: None)
+    monkeypatch.setattr(inventory, "installed_version", lambda package: None)
     lines = [" ".join(line.split()) for line in called("list").out.splitlines()]
     assert "openvino not installed pip install openvino" in lines
-    assert all(any(line.startswith(f"{name} not installed ") for line in lines) for name in listing.EXTRAS)
+    assert all(any(line.startswith(f"{name} not installed ") for line in lines) for name in inventory.EXTRAS)
 
 
 def test_nobody_is_told_to_install_the_suite_from_an_index() -> None:

@@ -17,7 +17,7 @@ from modelzoo.cli import app, parser
 from modelzoo.cli.app import explicit_values
 from modelzoo.cli.measuring import latency_bound
 from modelzoo.cli.parser import EXAMPLES
-from modelzoo.cli.session import tolerances
+from modelzoo.cli.run import tolerances
 from modelzoo.cli.setting_options import parse_axis, parse_settings
 from modelzoo.option import duration, fraction, short_time, whole_numbers
 from modelzoo.validity.checks import check_tolerances

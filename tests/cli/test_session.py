@@ -15,7 +15,7 @@ from example_machine import SERVER, machine_with
 from fake_runs import make
 from toy_workloads import MLP
 
-from modelzoo.cli import session
+from modelzoo.cli import run as command
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
 from modelzoo.machine import facts, sensors
@@ -229,8 +229,8 @@ def test_a_budget_that_was_given_is_for_judging_too(
         now[0] += 45.0
         return ValidityEntry(work.name, group, setting, exit_code=0)
 
-    monkeypatch.setattr(session, "judge_setting", judge_setting)
-    monkeypatch.setattr(session, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(command, "judge_setting", judge_setting)
+    monkeypatch.setattr(command, "perf_counter", lambda: now[0])
     code, _, err = run(path, "--validate", "--artifacts", path.parent, *options)
     assert (code, judged) == (0, ["bf16"])
     assert requested[0][-1] == (45.0 if includes_judging else 0.0)
@@ -247,7 +247,7 @@ def test_an_interruption_while_predictions_are_judged_is_no_traceback(
         raise KeyboardInterrupt
 
     simulated(rounds(1))
-    monkeypatch.setattr(session, "judge_setting", interrupted)
+    monkeypatch.setattr(command, "judge_setting", interrupted)
     code, _, err = run(path, "--validate", "--artifacts", path.parent)
     assert code == 130
     assert f"modelzoo: interrupted; 0 finished runs are in {path}" in err

@@ -14,7 +14,7 @@ from places import DATA
 from toy_workloads import MLP
 
 from modelzoo.cli.options import Accuracy
-from modelzoo.cli.session import make_judging
+from modelzoo.cli.run import make_judging
 from modelzoo.frozen import replace
 from modelzoo.records.run import ValidityEntry
 from modelzoo.results import store

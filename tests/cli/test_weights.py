@@ -11,7 +11,7 @@ from calls import called
 from fake_hub import COMMIT, serving
 from toy_workload import toy_with
 
-from modelzoo.cli import weights
+from modelzoo.cli import inventory
 from modelzoo.workload import Checkpoint
 from modelzoo.workload.discovery import find_workload, load_workload
 from modelzoo.workload.state import read_state_dict
@@ -66,7 +66,7 @@ def test_verify_compares_what_is_declared(
     path.write_bytes(content)
     source = f"https://host/{name}" if "." in name else f"someone/{name}"
     checkpoint = Checkpoint("toy", source, 1, sha256=digest if pinned else "")
-    monkeypatch.setattr(weights, "load_workloads", lambda names: [toy_with(checkpoint)])
+    monkeypatch.setattr(inventory, "load_workloads", lambda names: [toy_with(checkpoint)])
     code, out, err = called("weights", "verify")
     assert (code, err) == (0, "")
     assert f" {state}, sha256 {digest[:16]}… " in out
@@ -84,7 +84,7 @@ def test_pin_prints_what_to_declare(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             Checkpoint("a file", f"{hub.address}/toy-{digest[:8]}.pth", 1),
             Checkpoint("a repository", "someone/toy", 2),
         )
-        monkeypatch.setattr(weights, "load_workloads", lambda names: [toy_with(each) for each in checkpoints])
+        monkeypatch.setattr(inventory, "load_workloads", lambda names: [toy_with(each) for each in checkpoints])
         code, out, err = called("weights", "pin")
     assert code == 0
     assert out == (
@@ -160,7 +160,7 @@ def test_convert_ends_with_one_line_for_every_mistake(tmp_path: Path, monkeypatc
 def test_fetch_downloads_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checkpoint of the default options, or with --all that of every size."""
     fetched: list[str] = []
-    monkeypatch.setattr(weights, "fetch_checkpoint", lambda checkpoint: fetched.append(checkpoint.name))
+    monkeypatch.setattr(inventory, "fetch_checkpoint", lambda checkpoint: fetched.append(checkpoint.name))
     for words, count in (((), 1), (("--all",), 3)):
         assert called("weights", "fetch", "bert", *words).code == 0
         assert len(fetched) == count

@@ -14,8 +14,8 @@ from example_machine import SERVER
 from simulated_device import SimulatedDevice
 
 from modelzoo.frozen import replace
-from modelzoo.machine import ceiling_benchmark
-from modelzoo.machine.ceiling_benchmark import measure_ceilings, measure_device_ceilings
+from modelzoo.machine import ceilings
+from modelzoo.machine.ceilings import measure_ceilings, measure_device_ceilings
 from modelzoo.machine.facts import read_machine
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.codec import encode
@@ -34,7 +34,7 @@ def test_measuring_for_real_on_small_sizes() -> None:
     assert found.gflops("fp32", 1) > 0  # type: ignore[operator]
     assert {"mm", "conv"} <= {g.operator for g in found.gemm}
     assert found.bandwidth[0].buffer_bytes == 1 << 24
-    assert ceiling_benchmark._operators(torch, "aarch64")["int8"] == [], "a loop of torch says nothing of the machine"
+    assert ceilings._operators(torch, "aarch64")["int8"] == [], "a loop of torch says nothing of the machine"
     assert steps[0] == CeilingSeries("mm", "fp32", 1)
     assert steps[-1] == CeilingSeries(threads=1)
     json.dumps(encode(found))
@@ -44,7 +44,7 @@ def test_measuring_for_real_on_small_sizes() -> None:
 @pytest.mark.parametrize("size", [64, 128, 512])
 def test_every_operator_computes_the_whole_product(operator: str, size: int) -> None:
     """Its operations are counted as size³ × 2: the result must have size² elements of sums over size."""
-    product = ceiling_benchmark._product(torch, operator, size, torch.float32)()
+    product = ceilings._product(torch, operator, size, torch.float32)()
     assert product.numel() == size**2
     assert float(product.mean()) == pytest.approx(size / 4, rel=0.1)
 
@@ -66,10 +66,10 @@ def test_the_first_call_of_a_size_takes_nothing_from_the_time_of_larger_ones(mon
         call()
         return 1e-4
 
-    monkeypatch.setattr(ceiling_benchmark, "_product", product)
-    monkeypatch.setattr(ceiling_benchmark, "_lowest_median", median)
+    monkeypatch.setattr(ceilings, "_product", product)
+    monkeypatch.setattr(ceilings, "_lowest_median", median)
     monkeypatch.setattr(time, "perf_counter", lambda: now)
-    found = ceiling_benchmark._products(torch, "bf16", "mm", (1024, 2048, 4096), 2.0, device="cuda", clock=lambda: now)
+    found = ceilings._products(torch, "bf16", "mm", (1024, 2048, 4096), 2.0, device="cuda", clock=lambda: now)
     assert [g.size for g in found] == [1024, 2048, 4096]
 
 
@@ -98,8 +98,8 @@ def test_each_precision_of_a_device_is_measured() -> None:
 
 def test_a_slow_precision_is_measured_on_small_matrices_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A size that would take longer than the time left is omitted."""
-    monkeypatch.setattr(ceiling_benchmark, "_lowest_median", lambda *_: 0.5)
-    found = ceiling_benchmark._products(torch, "bf16", "mm", (64, 128), 1.0)
+    monkeypatch.setattr(ceilings, "_lowest_median", lambda *_: 0.5)
+    found = ceilings._products(torch, "bf16", "mm", (64, 128), 1.0)
     assert [g.size for g in found] == [64]
 
 
@@ -111,4 +111,4 @@ def test_a_reading_of_the_clock_waits_for_the_device(monkeypatch: pytest.MonkeyP
         device.synchronize()
         return device.now * 1e-9
 
-    assert ceiling_benchmark._lowest_median(device.launch, 0.3, 1, clock) == pytest.approx(500e-6, rel=0.01)
+    assert ceilings._lowest_median(device.launch, 0.3, 1, clock) == pytest.approx(500e-6, rel=0.01)

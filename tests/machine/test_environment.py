@@ -22,7 +22,7 @@ from modelzoo.machine.environment import (
     recorded_environment,
     worker_environment,
 )
-from modelzoo.machine.start import begin
+from modelzoo.machine.linux import begin
 from modelzoo.setting import Setting
 
 

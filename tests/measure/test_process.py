@@ -16,6 +16,7 @@ import psutil
 import pytest
 from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of
 
+from modelzoo import __version__
 from modelzoo.errors import EnvironmentProblem, InputError, UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure import process, worker
@@ -34,7 +35,6 @@ from modelzoo.records.protocol import (
     decode_message,
     encode_job,
 )
-from modelzoo.version import __version__
 
 pytestmark = pytest.mark.usefixtures("numpy_engine")
 

@@ -10,15 +10,15 @@ import pytest
 from modelzoo.frozen import replace
 from modelzoo.records.partial import Row
 from modelzoo.records.validity import MetricChange
-from modelzoo.validity.changes import (
+from modelzoo.validity.checks import (
     SIGNIFICANCE,
     certain_loss,
+    check_value,
     class_changes,
     class_checks,
     lost_items,
     with_allowed_losses,
 )
-from modelzoo.validity.checks import check_value
 from modelzoo.validity.rows import Metric
 
 F1 = MetricChange("f1", 0.92, 0.917, -0.011, 0.005, 0.016, 0.03, 42, 3, 1, None, 0.03)

@@ -16,7 +16,7 @@ from modelzoo.records.partial import PartialResult
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
 from modelzoo.validity import Predictor, ScoredTask
 from modelzoo.validity.judging import conclude
-from modelzoo.validity.protocol import PreparedItem, TaskContext
+from modelzoo.validity.task import PreparedItem, TaskContext
 from modelzoo.views.judgement import valid_line
 from modelzoo.workload.discovery import load_workload
 

@@ -12,7 +12,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
 from modelzoo.records.validity import Check, Reason, ReasonKind, WorstLayer
 from modelzoo.validity.checks import LIMITS, check_value
-from modelzoo.validity.verdict import common_check, decide, drift_check, finite_check, layer_checks, of_few_clusters
+from modelzoo.validity.judging import common_check, decide, drift_check, finite_check, layer_checks, of_few_clusters
 
 BROKEN_REFERENCE = Reason(ReasonKind.REFERENCE_NOT_FINITE)
 GOOD = check_value("accuracy", 1.0, {})

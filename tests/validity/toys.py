@@ -17,8 +17,7 @@ from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import Answers, Classification, Detection, Predictor, judging, squad
 from modelzoo.validity.checks import SIGNIFICANT_BITS
-from modelzoo.validity.protocol import ExhibitSink, Progress, TaskContext, no_exhibit, no_progress
-from modelzoo.validity.task import Task
+from modelzoo.validity.task import ExhibitSink, Progress, Task, TaskContext, no_exhibit, no_progress
 
 CLASSES = 7
 

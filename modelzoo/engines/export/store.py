@@ -28,11 +28,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from modelzoo.directories import cache_directory
 from modelzoo.engines.export.source import CHANGED, PLAIN, ROUNDED, Structure, flatten, rebuild
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
-from modelzoo.files import files_sha256, name_in_file, replace_atomically, sync, write_atomically
+from modelzoo.files import cache_directory, files_sha256, name_in_file, replace_atomically, sync, write_atomically
 from modelzoo.records.codec import decode, encode_json
 from modelzoo.records.profile import Flops
 from modelzoo.records.workload import Conversion, Export

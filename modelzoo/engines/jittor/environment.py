@@ -19,8 +19,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from modelzoo.directories import cache_directory
 from modelzoo.errors import EnvironmentProblem
+from modelzoo.files import cache_directory
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.workload.discovery import CHECKOUT, is_checkout
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from modelzoo.directories import make_own
 from modelzoo.engines.torch.devices import select_device
 from modelzoo.engines.torch.precision import autocast, mapped
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.files import make_own
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Workload

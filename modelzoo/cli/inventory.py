@@ -1,4 +1,8 @@
-"""``modelzoo weights``: list, fetch, verify and pin the published checkpoints; convert files to safetensors."""
+"""What there is, and what of it is on this machine.
+
+``modelzoo list``: the workloads, the engines and the optional packages; with ``--schema``, the format of results.
+``modelzoo weights``: list, fetch, verify and pin the published checkpoints; convert files to safetensors.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modelzoo import DISTRIBUTION
 from modelzoo.cli.output import print_document, print_lines, tell
 from modelzoo.cli.selection import load_workloads
+from modelzoo.engines import ENGINES, INSTALL
 from modelzoo.errors import DamagedWeightsError, ModelzooError, UsageError, WeightsError
+from modelzoo.machine.installation import installed_version
 from modelzoo.records.workload import Verification
 from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import (
@@ -20,11 +27,113 @@ from modelzoo.workload.checkpoints import (
     pin_checkpoint,
     verify_checkpoint,
 )
-from modelzoo.workload.discovery import STANDARD_WORKLOADS, ZOO
+from modelzoo.workload.discovery import (
+    CHECKOUT,
+    STANDARD_WORKLOADS,
+    ZOO,
+    available_workloads,
+    is_checkout,
+    library_models,
+    load_workload,
+    workloads_directory,
+)
 from modelzoo.workload.state import convert_weights
 
 if TYPE_CHECKING:
     from modelzoo.document import Block
+
+MISSING = "not installed"
+EXTRAS = {
+    "distributed": "modelzoo fleet",
+    "nvidia-ml-py": "clocks, power and temperature of NVIDIA GPUs, --lock-clocks",
+    "shtab": "modelzoo --print-completion",
+    "timm": "workloads named timm:NAME",
+}
+"""Optional packages, and what each is for."""
+
+
+def add_list(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``modelzoo list``."""
+    parser.add_argument("library", nargs="?", metavar="LIBRARY:", help="print the models of torchvision:, timm: or hf:")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of stored results instead")
+    parser.set_defaults(command_function=list_command)
+
+
+def list_command(args: argparse.Namespace) -> int:
+    """Run ``modelzoo list``; torch is not imported, unless the models of a library are asked for."""
+    if args.schema:
+        from modelzoo.results.schema import schema_text
+
+        print_lines(schema_text().splitlines())
+        return 0
+    if args.library is not None:
+        print_lines(library_models(args.library))
+        return 0
+    print_document(
+        [
+            _table(
+                "Workloads (any other directory with a workload.py works, too; so does LIBRARY:NAME)",
+                ("workload", "model", "default input", "weights", "accuracy check"),
+                _workloads(),
+            ),
+            _table("Engines, for --engine", ("engine", "version", "to install"), _engines()),
+            _table("Optional packages", ("package", "version", "for", "to install"), _extras()),
+        ]
+    )
+    return 0
+
+
+def _table(caption: str, titles: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> Block:
+    from modelzoo.document import Column, Table
+
+    columns = (Column(title, tuple(row[i] for row in rows), is_number=title == "MB") for i, title in enumerate(titles))
+    return Table(caption, tuple(columns), note)
+
+
+def _workloads() -> list[tuple[str, ...]]:
+    examples = sorted(CHECKOUT.glob("examples/*/workload.py")) if is_checkout() else []
+    names = [*available_workloads(), *(str(path.parent.relative_to(CHECKOUT)) for path in examples)]
+    return [_workload(name) for name in names]
+
+
+def _workload(name: str) -> tuple[str, ...]:
+    """What to type, what it is, its default input, whether its weights are here, and whether it can be judged."""
+    try:
+        work = load_workload(workloads_directory() / name)
+    except UsageError as error:
+        return name, str(error), "", "", ""
+    inputs = work.defaults or f"batch {work.batch}"
+    return name, work.title, inputs, _weights(work), "no" if work.judge is None else "yes"
+
+
+def _weights(work: Workload) -> str:
+    checkpoint = work.checkpoint(work.option_values({}))
+    if checkpoint is None:
+        return "random only"
+    try:
+        return "here" if find_checkpoint(checkpoint) else f"not here ({checkpoint.size})"
+    except ModuleNotFoundError as error:
+        return f"unknown: {error.name} is not installed"
+
+
+def _engines() -> list[tuple[str, ...]]:
+    from modelzoo.engines.jittor import environment
+
+    found = {name: installed_version(name) for name in ENGINES}
+    found["jittor"] = environment.version()  # in an environment of its own
+    install = {**INSTALL, "jittor": environment.how_to_install()}
+    if not is_checkout():
+        install["torch"] = f"pip install '{DISTRIBUTION}[torch]'"
+    return [(name, version or MISSING, "" if version else install[name]) for name, version in found.items()]
+
+
+def _extras() -> list[tuple[str, ...]]:
+    found = {package: installed_version(package) for package in EXTRAS}
+    return [
+        (package, found[package] or MISSING, purpose, "" if found[package] else f"pip install {package}")
+        for package, purpose in EXTRAS.items()
+    ]
+
 
 INCOMPLETE = (
     "A partial digest detects damage, but not a forgery; without a digest, nothing shows that a file is the published "
@@ -32,7 +141,7 @@ INCOMPLETE = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_weights(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo weights``."""
     parser.add_argument(
         "action",
@@ -70,7 +179,7 @@ def weights(args: argparse.Namespace) -> int:
         return _pin(workloads, every=args.all)
     if args.action == "fetch":
         _fetch(workloads, every=args.all)
-    rows, errors, is_incomplete = _table(workloads, verify=args.action == "verify")
+    rows, errors, is_incomplete = _states(workloads, verify=args.action == "verify")
     print_document(document(rows, is_incomplete))
     for error in errors:
         tell(f"modelzoo: error: {error}")
@@ -83,11 +192,8 @@ def document(rows: Sequence[tuple[str, str, str, str, str]], is_incomplete: bool
     Args:
         is_incomplete: whether some were verified in part only, or not at all.
     """
-    from modelzoo.document import Column, Table
-
     titles = ("workload", "checkpoint", "MB", "state", "place")
-    columns = (Column(title, tuple(row[i] for row in rows), is_number=i == 2) for i, title in enumerate(titles))
-    return [Table("Checkpoints", tuple(columns), INCOMPLETE if is_incomplete else "")]
+    return [_table("Checkpoints", titles, rows, INCOMPLETE if is_incomplete else "")]
 
 
 def _convert(args: argparse.Namespace) -> int:
@@ -132,7 +238,9 @@ def _pin(workloads: Sequence[Workload], every: bool) -> int:
     return 0
 
 
-def _table(workloads: Sequence[Workload], verify: bool) -> tuple[list[tuple[str, str, str, str, str]], list[str], bool]:
+def _states(
+    workloads: Sequence[Workload], verify: bool
+) -> tuple[list[tuple[str, str, str, str, str]], list[str], bool]:
     """Rows (workload, checkpoint, megabytes, state, path or source), an error for each damaged checkpoint, and whether
     any of the others was verified in part only, or not at all."""
     rows: list[tuple[str, str, str, str, str]] = []
