@@ -20,7 +20,7 @@ from proven_results import BF16, FP32, session_of, side
 from stored_search import TUNING, searched
 
 from modelzoo.cli import inventory
-from modelzoo.cli.compare import rendered
+from modelzoo.cli.stored import rendered
 from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question, compare_interleaved, gate
 from modelzoo.comparison.compare import compare as compared
 from modelzoo.comparison.machines import Price

@@ -14,7 +14,7 @@ from places import SNAPSHOTS
 from printed import printed
 from shown_documents import VIEWS, compared_text, machines, sides
 
-from modelzoo.cli.compare import rendered
+from modelzoo.cli.stored import rendered
 from modelzoo.comparison.compare import Question, compare, gate
 from modelzoo.comparison.machines import Price
 from modelzoo.document import Block, Page, Section

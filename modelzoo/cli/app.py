@@ -42,8 +42,8 @@ COMMANDS = {
     "doctor": "measure this machine's limits, and report conditions that may distort results",
 }
 """What each command does."""
-_OTHERS = {"report": "report", "compare": "compare", "list": "inventory", "weights": "inventory", "doctor": "doctor"}
-"""The modules with the commands that do not measure; ``measuring`` adds the arguments of all others."""
+_SHOWING = ("report", "compare", "list", "weights", "doctor")
+"""The commands whose options are in ``showing``; those of the others are in ``measuring``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,7 +70,7 @@ def make_parser() -> Parser:
 
 
 def _add_arguments(command: str, parser: Parser) -> None:
-    module = import_module(f"modelzoo.cli.{_OTHERS.get(command, 'measuring')}")
+    module = import_module(f"modelzoo.cli.{'showing' if command in _SHOWING else 'measuring'}")
     getattr(module, f"add_{command}")(parser)
 
 

@@ -7,7 +7,6 @@ import sys
 
 from rich.console import Console
 
-from modelzoo.cli.compare import FORMATS, allowances, fail_on, rendered
 from modelzoo.cli.input_files import path_text
 from modelzoo.cli.measuring import FAIL_ON, Check
 from modelzoo.cli.options import Measurement, Output
@@ -25,6 +24,8 @@ from modelzoo.cli.output import (
 )
 from modelzoo.cli.run import measure_session, measured, show_plan
 from modelzoo.cli.selection import Jobs, select_settings
+from modelzoo.cli.showing import FORMATS
+from modelzoo.cli.stored import allowances, fail_on, rendered
 from modelzoo.comparison.compare import Comparison, Gate, compare_interleaved, gate
 from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Block

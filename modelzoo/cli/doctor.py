@@ -8,31 +8,29 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from modelzoo.cli.output import STDOUT, check_directory, print_document, print_text, write_output
+from modelzoo.document import terminal
+from modelzoo.engines.torch import devices, switches
+from modelzoo.engines.torch.precision import check_precision
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from modelzoo.records.doctor import AcceleratorReport, DoctorReport
+from modelzoo.machine.ceilings import PRECISIONS, find_ceilings, measure_ceilings, measure_device_ceilings
+from modelzoo.machine.diagnosis import diagnose, probe_page_faults, probe_torchvision
+from modelzoo.machine.environment import FAST_MATH_VARIABLES
+from modelzoo.machine.facts import read_machine
+from modelzoo.machine.installation import import_torch
+from modelzoo.machine.libraries import read_libraries, supported_threads
+from modelzoo.machine.usage import CpuUsageMonitor
+from modelzoo.records.codec import encode
+from modelzoo.records.doctor import AcceleratorReport, DoctorReport
+from modelzoo.setting import Setting
+from modelzoo.views.doctor import document, progress_text
 
 WATCH_SECONDS = 2.0
 """How long the CPU usage of other programs is measured."""
-
-
-def add_doctor(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``modelzoo doctor``."""
-    parser.add_argument("--fresh", action="store_true", help="measure the peaks again")
-    parser.add_argument(
-        *("-o", "--output", "--json"), metavar="FILE", help="also write the findings to FILE, as JSON; - is stdout"
-    )
-    parser.add_argument(
-        "--device", default="cpu", metavar="DEVICE", help="also measure the peaks of an accelerator: cuda, cuda:1 …"
-    )
-    parser.set_defaults(command_function=doctor)
 
 
 def doctor(args: argparse.Namespace) -> int:
@@ -42,9 +40,6 @@ def doctor(args: argparse.Namespace) -> int:
         EnvironmentProblem: torch cannot be imported, or the device cannot be used.
         UsageError: the file named by ``-o`` cannot be written, or there is no such kind of device.
     """
-    from modelzoo.document import terminal
-    from modelzoo.views.doctor import document
-
     to_stdout = args.output == STDOUT
     if args.output and not to_stdout:
         check_directory(Path(args.output))
@@ -76,23 +71,11 @@ def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> Doctor
         EnvironmentProblem: torch cannot be imported, or there is no such device.
         UsageError: there is no such kind of device.
     """
-    from modelzoo.engines.torch import switches
-    from modelzoo.engines.torch.devices import check_device
-    from modelzoo.machine.ceilings import find_ceilings, measure_ceilings
-    from modelzoo.machine.diagnosis import diagnose, probe_page_faults, probe_torchvision
-    from modelzoo.machine.environment import FAST_MATH_VARIABLES
-    from modelzoo.machine.facts import read_machine
-    from modelzoo.machine.installation import import_torch
-    from modelzoo.machine.libraries import read_libraries, supported_threads
-    from modelzoo.machine.usage import CpuUsageMonitor
-    from modelzoo.records.doctor import DoctorReport
-    from modelzoo.views.doctor import progress_text
-
     machine = read_machine()
     for name in FAST_MATH_VARIABLES:
         os.environ.pop(name, None)
     import_torch()
-    check_device(device)
+    devices.check_device(device)
     with out.status("measuring the CPU usage of other programs …"):
         monitor = CpuUsageMonitor().start()
         time.sleep(WATCH_SECONDS)
@@ -133,13 +116,6 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
         EnvironmentProblem: there is no such device.
         UsageError: there is no such kind of device.
     """
-    from modelzoo.engines.torch import devices, switches
-    from modelzoo.engines.torch.precision import check_precision
-    from modelzoo.machine.ceilings import PRECISIONS, find_ceilings, measure_device_ceilings
-    from modelzoo.records.doctor import AcceleratorReport
-    from modelzoo.setting import Setting
-    from modelzoo.views.doctor import progress_text
-
     device = devices.select_device(name)
     assert device is not None
     facts = device.describe()
@@ -168,6 +144,4 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
 
 def doctor_json(report: DoctorReport) -> str:
     """Return ``report`` as JSON."""
-    from modelzoo.records.codec import encode
-
     return json.dumps(encode(report), indent=1)

@@ -29,7 +29,6 @@ from modelzoo.workload.checkpoints import (
 )
 from modelzoo.workload.discovery import (
     CHECKOUT,
-    STANDARD_WORKLOADS,
     ZOO,
     available_workloads,
     is_checkout,
@@ -50,13 +49,6 @@ EXTRAS = {
     "timm": "workloads named timm:NAME",
 }
 """Optional packages, and what each is for."""
-
-
-def add_list(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``modelzoo list``."""
-    parser.add_argument("library", nargs="?", metavar="LIBRARY:", help="print the models of torchvision:, timm: or hf:")
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of stored results instead")
-    parser.set_defaults(command_function=list_command)
 
 
 def list_command(args: argparse.Namespace) -> int:
@@ -139,33 +131,6 @@ INCOMPLETE = (
     "A partial digest detects damage, but not a forgery; without a digest, nothing shows that a file is the published "
     "one. With a network, 'modelzoo weights pin' prints the complete digests, to be declared in workload.py."
 )
-
-
-def add_weights(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``modelzoo weights``."""
-    parser.add_argument(
-        "action",
-        choices=("list", "fetch", "verify", "pin", "convert"),
-        help="list the checkpoints, download missing ones, verify the checksums of those on this machine, download "
-        "each again and print its commit and SHA-256, or convert a pickled checkpoint to safetensors, which every "
-        "release of torch reads safely",
-    )
-    parser.add_argument(
-        "workloads",
-        nargs="*",
-        metavar="WORKLOAD|FILE",
-        help=f"workloads, by name or directory (default: {', '.join(STANDARD_WORKLOADS)}); for convert, one file",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="with convert: write FILE, and replace it if it exists (default: a new file beside the other one)",
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="fetch or pin the checkpoints of all sizes, not only the default one"
-    )
-    parser.set_defaults(command_function=weights)
 
 
 def weights(args: argparse.Namespace) -> int:

@@ -17,7 +17,6 @@ from simulated_device import SimulatedDevice
 from modelzoo.cli import doctor
 from modelzoo.engines.torch import devices
 from modelzoo.frozen import replace
-from modelzoo.machine import ceilings, diagnosis, facts, libraries
 from modelzoo.records.codec import decode
 from modelzoo.records.doctor import DOCTOR_SCHEMA, DoctorReport
 from modelzoo.records.machine import Machine
@@ -34,10 +33,10 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Machine]:
         return (CEILINGS if device is None else measure()), False
 
     monkeypatch.setattr(doctor, "WATCH_SECONDS", 0.0)
-    monkeypatch.setattr(facts, "read_machine", lambda: SERVER)
-    monkeypatch.setattr(libraries, "read_libraries", lambda: LIBRARIES)
-    monkeypatch.setattr(ceilings, "find_ceilings", find_ceilings)
-    monkeypatch.setattr(diagnosis, "probe_page_faults", lambda: 0.0)
+    monkeypatch.setattr(doctor, "read_machine", lambda: SERVER)
+    monkeypatch.setattr(doctor, "read_libraries", lambda: LIBRARIES)
+    monkeypatch.setattr(doctor, "find_ceilings", find_ceilings)
+    monkeypatch.setattr(doctor, "probe_page_faults", lambda: 0.0)
     return machines
 
 
@@ -47,7 +46,7 @@ def test_the_report_is_printed_and_written(
     """Machine, ceilings and warnings are on stderr, and all of it is in the JSON, which can be read again."""
     monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
     machine = machine_with(governor="powersave", environment={"DNNL_DEFAULT_FPMATH_MODE": "BF16"})
-    monkeypatch.setattr(facts, "read_machine", lambda: machine)
+    monkeypatch.setattr(doctor, "read_machine", lambda: machine)
     code, shown, _ = called("doctor", "--json", tmp_path / "doctor.json")
     assert (code, measured) == (0, [machine])
     for part in ("Neoverse-N2", "fp32 mm, GFLOP/s", "GOVERNOR", "cpupower", "FAST_MATH"):
@@ -61,7 +60,7 @@ def test_the_report_is_printed_and_written(
 
 def test_nothing_is_timed_under_an_emulator(measured: list[Machine], monkeypatch: pytest.MonkeyPatch) -> None:
     """No ceilings are measured, and the report says so."""
-    monkeypatch.setattr(facts, "read_machine", lambda: machine_with(emulator="qemu-user"))
+    monkeypatch.setattr(doctor, "read_machine", lambda: machine_with(emulator="qemu-user"))
     code, shown, _ = called("doctor")
     assert (code, measured) == (0, [])
     assert "EMULATED" in shown and "no peaks" in shown
@@ -80,7 +79,7 @@ def test_the_ceilings_of_an_accelerator(
 
     monkeypatch.setattr(devices, "check_device", lambda name: None)
     monkeypatch.setattr(devices, "select_device", lambda name: simulated)
-    monkeypatch.setattr(ceilings, "measure_device_ceilings", measure)
+    monkeypatch.setattr(doctor, "measure_device_ceilings", measure)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (7, 5))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "old")
     monkeypatch.setattr(torch, "autocast", lambda kind, dtype: nullcontext())

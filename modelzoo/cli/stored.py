@@ -1,4 +1,4 @@
-"""``modelzoo compare``: are stored results different?"""
+"""``modelzoo report``: show stored results, and ``modelzoo compare``: are they different? Neither imports torch."""
 
 from __future__ import annotations
 
@@ -9,110 +9,153 @@ import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from modelzoo.cli.input_files import path_text, result_files, short_names
-from modelzoo.cli.output import check_directory, deliver, format_of, output_file, print_lines, write_output
+from modelzoo.cli.input_files import path_text, read_all, read_prices, result_files, short_names
+from modelzoo.cli.output import (
+    check_directory,
+    deliver,
+    format_of,
+    output_file,
+    print_document,
+    print_lines,
+    print_text,
+    result_lines,
+    write_output,
+)
+from modelzoo.cli.showing import FORMATS, REPORT_FORMATS
+from modelzoo.comparison.compare import (
+    MORE,
+    NAMES,
+    NOTHING,
+    SLOWER,
+    Comparison,
+    FailOn,
+    Gate,
+    Question,
+    compare,
+    fits,
+    gate,
+)
+from modelzoo.comparison.estimate import ASSUMED_SPREAD
+from modelzoo.comparison.machines import prices_of
+from modelzoo.comparison.model import Side, StoredResult
+from modelzoo.comparison.pairing import make_side, parse_pairing
+from modelzoo.document import Block, Section, markdown, terminal
 from modelzoo.errors import InputError, UsageError
+from modelzoo.formatting import for_people, printable
 from modelzoo.option import fraction
+from modelzoo.records.run import Result
+from modelzoo.results import store, tuning
+from modelzoo.results.refusals import ALLOWABLE, Metric, Obstacle
+from modelzoo.views import export
+from modelzoo.views.compare import document
 
-if TYPE_CHECKING:
-    from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question
-    from modelzoo.comparison.model import Side, StoredResult
-    from modelzoo.document import Block
-    from modelzoo.results.refusals import Obstacle
+# report
 
-FORMATS = ("terminal", "markdown", "csv", "json", "junit")
-"""What ``rendered`` makes."""
-METRICS = ("latency", "throughput", "cold-start", "warm-start", "ttft", "tpot", "memory")
+
+def report(args: argparse.Namespace) -> int:
+    """Show the results that ``modelzoo report`` was given; returns the exit code. torch is not imported.
+
+    Raises:
+        InputError: a file cannot be read, is damaged, or is of a newer format.
+        UsageError: the options contradict each other, or the page cannot be written.
+    """
+    target = output_file(args.output)
+    form = format_of(args.format, target, REPORT_FORMATS)
+    if target is not None:
+        files = [file for path in args.results for file in result_files(Path(path))]
+        if any(target.resolve() == file.resolve() for file in files):
+            raise UsageError(f"{target} is one of the results; name another file with -o FILE")
+        check_directory(target)
+    if form == "html":
+        if target is None:
+            raise UsageError("--format html is a page; name its file with -o FILE")
+        return _write_page(args, target)
+    for option in ("redact", "price"):
+        if getattr(args, option):
+            raise UsageError(f"--{option} concerns the page only; name its file with -o FILE.html")
+    if form == "terminal" and target is None:
+        return _print(args)
+    deliver(_rendered(read_all(args.results), form, args), target)
+    return 0
+
+
+def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Namespace) -> str:
+    """The results in one of ``REPORT_FORMATS``."""
+    from modelzoo.views import kinds  # compare does without
+
+    if form in ("csv", "json"):
+        names = short_names([Path(path) for path, _ in stored])
+        rows = []
+        for name, (path, result) in zip(names, stored):
+            timed = kinds.of(result).rows(result)
+            if not timed:
+                raise UsageError(
+                    f"--format {form} has latencies, as run and tune measure them, and {printable(path)} has none; "
+                    "give --format terminal, markdown or html"
+                )
+            rows += [(name, row) for row in timed]
+        return export.report(rows, form)
+    blocks = [
+        Section(_heading(path, result), tuple(kinds.of(result).document(result, args.details, args.kernels)))
+        for path, result in stored
+    ]
+    return markdown.markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=False)
+
+
+def _heading(path: str, result: Result) -> str:
+    name = f"{result.name}, " if result.name else ""
+    return f"{path}: {name}{result.created}, modelzoo {result.version}"
+
+
+def _print(args: argparse.Namespace) -> int:
+    from modelzoo.views import kinds
+
+    stored = read_all(args.results)
+    said: list[str] = []
+    for number, (path, result) in enumerate(stored):
+        if number:
+            print_text("")
+        print_text(for_people(_heading(path, result)))
+        view = kinds.of(result)
+        blocks = view.document(result, args.details, args.kernels)
+        if blocks:
+            print_text("")
+            print_document(blocks)
+        said += result_lines(tuning.measured(result), view.rows(result))
+    print_lines(said)
+    return 0
+
+
+def _write_page(args: argparse.Namespace, target: Path) -> int:
+    from modelzoo.document.html import html
+    from modelzoo.views.page import build
+    from modelzoo.views.page.redaction import anonymous
+    from modelzoo.views.plots.lines import moment
+
+    if args.details or args.kernels:
+        raise UsageError("a page has all details; leave out --details and --kernels")
+    if args.price and not 1 < len(args.results) <= build.MOST_IN_FULL:
+        raise UsageError(f"--price compares costs: name 2 to {build.MOST_IN_FULL} results")
+    names = short_names([Path(path) for path in args.results])
+    given = []
+    for name, path in zip(names, args.results):
+        stored = [StoredResult(file, result) for file, result in read_all([path])]
+        stored.sort(key=lambda each: moment(each.result.created))
+        given.append(build.ResultSet(name, tuple(stored), Path(path).is_dir()))
+    prices = read_prices(args.price)
+    if args.redact:
+        given, prices = anonymous(given, prices)
+    write_output(target, html(build.page(given, Question(), prices)))
+    print_lines([f"page: {target}"])
+    return 0
+
+
+# compare
+
 _TIME = re.compile(r"\d{4}-(\d\d-\d\d)T(\d\d)(\d\d)\d\dZ")
 """The name of a result for which none was given."""
 _NAMED = re.compile(r"([^=/\\]+)=(.+)", re.DOTALL)
-
-
-def add_compare(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``modelzoo compare``."""
-    parser.add_argument(
-        "base", metavar="BASE", help="the baseline: a result, several with commas, a directory of them, or NAME=…"
-    )
-    parser.add_argument("others", nargs="+", metavar="OTHER", help="what to compare with it; one table for each")
-    parser.add_argument(
-        "--metric",
-        choices=METRICS,
-        help="what to compare (default: latency; of instances, throughput)",
-    )
-    parser.add_argument(
-        "--pair",
-        action="append",
-        default=[],
-        metavar="BASE:OTHER",
-        help='compare settings that differ, such as "precision=fp32:precision=bf16"; may be repeated',
-    )
-    parser.add_argument(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="compare rows in spite of weights, inputs, batch, work, outputs, wrong, unproven, inactive, emulator, "
-        "invalid, slo, unconfirmed or unrecorded; may be repeated",
-    )
-    parser.add_argument(
-        "--assume-spread",
-        type=fraction,
-        metavar="S",
-        help="standard deviation between days to assume if a side has fewer than three of them (default: 10%%)",
-    )
-    add_price(parser)
-    parser.add_argument(
-        "--fail-on",
-        action="append",
-        default=[],
-        metavar="CONDITION",
-        help="exit with code 1 if a row meets this condition: slower:3%%, more:3%% (memory), ambiguous, "
-        "not-comparable, or what --allow can name; may be repeated",
-    )
-    parser.add_argument(
-        "--details",
-        action="store_true",
-        help="also print all that baseline and candidate share, and what explains every row",
-    )
-    add_format(parser, "terminal")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="write to FILE instead of stdout (-); .html: a page",
-    )
-    add_redact(parser)
-    parser.set_defaults(command_function=compare_command)
-
-
-def add_price(parser: argparse.ArgumentParser) -> None:
-    """Add ``--price``."""
-    parser.add_argument(
-        "--price",
-        action="append",
-        default=[],
-        metavar="NAME=PRICE",
-        help="price per hour of the whole machine of a result, such as 1.80 or 1.80CNY, or @FILE for a price list; may "
-        "be repeated",
-    )
-
-
-def add_redact(parser: argparse.ArgumentParser) -> None:
-    """Add ``--redact``."""
-    parser.add_argument(
-        "--redact",
-        action="store_true",
-        help="leave paths, values of environment variables but numbers, and names of users, hosts, files and sides "
-        "out of a page",
-    )
-
-
-def add_format(parser: argparse.ArgumentParser, default: str) -> None:
-    """Add ``--format``, whose values ``format_of`` checks, because a page has a command of its own."""
-    what = f"{', '.join(FORMATS)} (default: by the suffix of -o, else {default})"
-    parser.add_argument("--format", metavar="FORMAT", help=what)
 
 
 def compare_command(args: argparse.Namespace) -> int:
@@ -125,11 +168,6 @@ def compare_command(args: argparse.Namespace) -> int:
             comparable.
         UsageError: an option is not valid, or the output cannot be written.
     """
-    from modelzoo.cli.input_files import read_prices
-    from modelzoo.comparison.compare import NOTHING, compare, gate
-    from modelzoo.comparison.machines import prices_of
-    from modelzoo.views.compare import document
-
     target = output_file(args.output)
     form = format_of(args.format, target, (*FORMATS, "html"))
     if target is not None:
@@ -173,9 +211,6 @@ def compare_command(args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-# Sides
-
-
 def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list[Side]:
     """Read the sides that the command line names, each ``PATH``, ``PATH,PATH`` or ``NAME=PATH``; see ``make_side``.
 
@@ -183,10 +218,6 @@ def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list
         InputError: a result cannot be read, or a side's results do not belong together.
         UsageError: two sides were given the same name.
     """
-    from modelzoo.comparison.model import StoredResult
-    from modelzoo.comparison.pairing import make_side
-    from modelzoo.results import store, tuning
-
     named = [_named(text) for text in texts]
     given = [name for name, _ in named if name]
     for name in given:
@@ -227,15 +258,7 @@ def _named(text: str) -> tuple[str, list[Path]]:
     return name, [Path(each) for each in ([path] if os.path.lexists(path) else filter(None, path.split(",")))]
 
 
-# Options
-
-
 def _question(args: argparse.Namespace, allowed: frozenset[Obstacle]) -> Question:
-    from modelzoo.comparison.compare import Question
-    from modelzoo.comparison.estimate import ASSUMED_SPREAD
-    from modelzoo.comparison.pairing import parse_pairing
-    from modelzoo.results.refusals import Metric
-
     assumed = ASSUMED_SPREAD if args.assume_spread is None else args.assume_spread
     if not 0 < assumed < 1:
         raise UsageError(f"--assume-spread must be over 0 % and under 100 %, not {100 * assumed:g} %")
@@ -249,8 +272,6 @@ def _question(args: argparse.Namespace, allowed: frozenset[Obstacle]) -> Questio
 
 def allowances(texts: Sequence[str]) -> frozenset[Obstacle]:
     """Parse every ``--allow``; raises ``UsageError``."""
-    from modelzoo.results.refusals import ALLOWABLE, Obstacle
-
     words = [word.strip() for text in texts for word in text.split(",")]
     for word in words:
         if word not in map(str, ALLOWABLE):
@@ -264,9 +285,6 @@ def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
     Raises:
         UsageError: there is no such condition, or it does not fit the metric.
     """
-    from modelzoo.comparison.compare import MORE, NAMES, SLOWER, FailOn, fits
-    from modelzoo.results.refusals import Metric
-
     conditions = []
     for text in (word.strip() for given in texts for word in given.split(",")):
         name, colon, bound = text.partition(":")
@@ -284,9 +302,6 @@ def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
     return tuple(dict.fromkeys(conditions))
 
 
-# Output
-
-
 def rendered(
     judged: Sequence[tuple[Comparison, Gate]],
     form: str,
@@ -301,10 +316,7 @@ def rendered(
         document: what a comparison is for people.
         target: the file; ``None``: stdout.
     """
-    from modelzoo.document import markdown, terminal
-    from modelzoo.views.export import comparisons_csv, comparisons_json, junit
-
-    exports = {"csv": comparisons_csv, "json": comparisons_json, "junit": junit}
+    exports = {"csv": export.comparisons_csv, "json": export.comparisons_json, "junit": export.junit}
     if form in exports:
         return exports[form](judged)
     blocks = [block for found, each in judged for block in document(found, each)]
