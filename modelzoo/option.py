@@ -11,7 +11,7 @@ import argparse
 import re
 import shlex
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from enum import Enum
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -192,7 +192,7 @@ class Field(msgspec.Struct, frozen=True):
         low: the smallest number that it may be.
         bits: the largest is 2**bits - 1; ``None``: there is no largest.
         label: when it is part of a label.
-        words: what a label has in place of ``name=value``, by value.
+        word: what a label has for a switch that is on, by default its name.
         is_execution: whether it says how torch executes a model; the reference of predictions has the default.
         is_work: whether it says which model runs, or on which inputs; settings that differ in it do other work.
         is_launch: whether it decides how a worker is started; a label has the short name of its value.
@@ -207,7 +207,7 @@ class Field(msgspec.Struct, frozen=True):
     low: int | None = None
     bits: int | None = None
     label: Labelled = Labelled.IF_VARIED
-    words: Mapping[object, str] = msgspec.field(default_factory=dict)
+    word: str = ""
     is_execution: bool = False
     is_work: bool = False
     is_launch: bool = False

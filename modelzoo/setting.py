@@ -110,13 +110,7 @@ class Setting(msgspec.Struct, frozen=True):
     ] = None
     channels_last: Annotated[
         bool,
-        Field(
-            "use the channels-last memory format",
-            "",
-            label=Labelled.NAMED,
-            words={True: "channels-last"},
-            is_execution=True,
-        ),
+        Field("use the channels-last memory format", "", label=Labelled.NAMED, is_execution=True),
     ] = False
     weights: Annotated[
         Argument,
@@ -179,7 +173,6 @@ class Setting(msgspec.Struct, frozen=True):
             "time the whole pipeline of the workload, from its raw input to its answer, and each stage of it",
             "",
             label=Labelled.NAMED,
-            words={True: "stages"},
         ),
     ] = False
     include_copies: Annotated[
@@ -188,7 +181,7 @@ class Setting(msgspec.Struct, frozen=True):
             "time the copies of the inputs to an accelerator and of the outputs back as well",
             "",
             label=Labelled.NAMED,
-            words={True: "copies"},
+            word="copies",
             per_process=True,
         ),
     ] = False
@@ -240,7 +233,7 @@ class Setting(msgspec.Struct, frozen=True):
             if declared.label is Labelled.IF_VARIED or value == DEFAULTS[name]:
                 continue
             shown = value_text(short[value] if declared.is_launch else value)
-            named = declared.words.get(value, f"{option_name(name)}={shown}")
+            named = (declared.word or option_name(name)) if value is True else f"{option_name(name)}={shown}"
             parts.append(shown if declared.label is Labelled.BARE else named)
         return " ".join(parts)
 

@@ -13,8 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
-import msgspec
-
 from modelzoo.cli.output import tell
 from modelzoo.errors import suggestion
 
@@ -34,7 +32,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **kwargs)
         self.set_defaults(command_name=self.prog, command_records=(argparse.Namespace,))
         self._add_arguments = add_arguments
-        self._essential: frozenset[str] | None = None
+        self.essential: frozenset[str] | None = None
 
     def complete(self) -> None:
         """Add the arguments, unless they have been added."""
@@ -53,16 +51,11 @@ class Parser(argparse.ArgumentParser):
 
     def show_first(self, *options: str) -> None:
         """Let ``--help`` show these options and the required ones only, and ``--help-all``, which this adds, all."""
-        self._essential = frozenset(("--help", "--help-all", *options))
+        self.essential = frozenset(("--help", "--help-all", *options))
         self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options, and exit")
 
-    def print_all(self) -> None:
-        """Print the help with all options."""
-        self._essential = None
-        self.print_help()
-
     def format_help(self) -> str:
-        shown = self._essential
+        shown = self.essential
         options = [each for each in self._actions if each.option_strings and not each.required]
         rest = [each for each in options if shown is not None and shown.isdisjoint(each.option_strings)]
         texts = [(each, each.help) for each in rest]
@@ -111,25 +104,12 @@ class _HelpAll(argparse.Action):
         option_string: str | None = None,
     ) -> None:
         assert isinstance(parser, Parser)
-        parser.print_all()
+        parser.essential = None
+        parser.print_help()
         parser.exit()
 
 
 # Options that ended
-
-
-class Ended(msgspec.Struct, frozen=True):
-    """An option of a command, or a variable of the environment that it read.
-
-    Attributes:
-        command: ``modelzoo run``; for all below it, ``modelzoo fleet``.
-        name: with its dashes if it is an option.
-        instead: the end of the error.
-    """
-
-    command: str
-    name: str
-    instead: str
 
 
 _CLUSTER = "start a Dask scheduler, and a Dask worker on every host (docs/scale.md), and call this once, --scheduler"
@@ -137,32 +117,32 @@ _ONE_AT_A_TIME = "one batch is in the pipeline at a time; --stages times its sta
 _NO_TRACE = "no traces are written any more; --profiling shows operators, and --stages the times of stages"
 _NO_SOAK = "there are no soak tests any more; give a longer --seconds and more --rounds"
 _SESSION = "one call is one session: call it again on other days; compare and report take a directory of their results"
-ENDED = (
-    *(
-        Ended(command, name, _SESSION)
-        for command in ("modelzoo run", "modelzoo fleet run", "performance.py")
-        for name in ("--sessions", "--every")
-    ),
-    Ended("modelzoo fleet", "TORCHELASTIC_RUN_ID", f"torchrun starts no fleet any more: {_CLUSTER} ADDRESS"),
-    Ended("modelzoo fleet", "--store", f"there is no store any more: {_CLUSTER} ADDRESS"),
-    Ended("modelzoo fleet", "--bind", f"there is no store any more: {_CLUSTER} ADDRESS"),
-    Ended("modelzoo fleet validate", "--recheck", "validate again with another --shards-dir, and compare the results"),
-    *(
-        Ended(command, name, instead)
-        for command in ("modelzoo run", "modelzoo fleet run", "performance.py")
-        for name, instead in (("--in-flight", _ONE_AT_A_TIME), ("--trace", _NO_TRACE))
-    ),
-    *(Ended(f"modelzoo {command}", "--soak", _NO_SOAK) for command in ("throughput", "fleet throughput")),
-    Ended("modelzoo load", "--loadgen", "MLPerf LoadGen drives nothing any more; use --scenario, --rate and --slo"),
-)
+ENDED = {
+    ("modelzoo run", "modelzoo fleet run", "performance.py"): {
+        "--sessions": _SESSION,
+        "--every": _SESSION,
+        "--in-flight": _ONE_AT_A_TIME,
+        "--trace": _NO_TRACE,
+    },
+    ("modelzoo fleet",): {
+        "TORCHELASTIC_RUN_ID": f"torchrun starts no fleet any more: {_CLUSTER} ADDRESS",
+        "--store": f"there is no store any more: {_CLUSTER} ADDRESS",
+        "--bind": f"there is no store any more: {_CLUSTER} ADDRESS",
+    },
+    ("modelzoo fleet validate",): {"--recheck": "validate again with another --shards-dir, and compare the results"},
+    ("modelzoo throughput", "modelzoo fleet throughput"): {"--soak": _NO_SOAK},
+    ("modelzoo load",): {"--loadgen": "MLPerf LoadGen drives nothing any more; use --scenario, --rate and --slo"},
+}
+"""By commands, and those below them, options and variables of the environment that ended, with the end of the error."""
 
 
 def ended(command: str, words: Iterable[str]) -> str | None:
     """Return the error about the first thing that ended among the words of a command line, or in the environment."""
     given = {word.partition("=")[0] for word in words}
-    for each in ENDED:
-        if command.startswith(each.command) and (each.name in given or each.name in os.environ):
-            return f"{each.name}: {each.instead}"
+    for commands, options in ENDED.items():
+        for name, instead in options.items():
+            if command.startswith(commands) and (name in given or name in os.environ):
+                return f"{name}: {instead}"
     return None
 
 
