@@ -34,7 +34,7 @@ from queueing import late_latencies, lindley, m_d_1_wait
 
 from modelzoo.machine.cpu import read_topology
 from modelzoo.machine.linux import allowed_cpus
-from modelzoo.machine.usage import CpuUsageMonitor
+from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.results.load import LATE_SHARE
 from modelzoo.serve.generator import Batching, Served, poisson, serve
 from modelzoo.serve.places import generator_place, settled

@@ -47,7 +47,7 @@ def built_sentences(tree: ast.Module) -> Iterator[str]:
 
 
 PRINTING = {
-    "cli/output.py",
+    "cli/files.py",
     "cli/parser.py",  # the script of --print-completion
     *("engines/jittor/remote.py", "engines/jittor/warmup.py", "evidence/audit.py", "machine/sensors.py"),
 }

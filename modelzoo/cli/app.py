@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 
 from modelzoo import __version__
-from modelzoo.cli.output import tell
+from modelzoo.cli.files import tell
 from modelzoo.cli.parser import Parser, add_completion, help_pointer, help_texts
 from modelzoo.errors import ModelzooError, UsageError
 from modelzoo.machine.linux import begin
@@ -43,7 +43,7 @@ COMMANDS = {
 }
 """What each command does."""
 _SHOWING = ("report", "compare", "list", "weights", "doctor")
-"""The commands whose options are in ``showing``; those of the others are in ``measuring``."""
+"""The commands whose arguments ``options`` adds; those of the others are in ``measuring``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,7 +70,7 @@ def make_parser() -> Parser:
 
 
 def _add_arguments(command: str, parser: Parser) -> None:
-    module = import_module(f"modelzoo.cli.{'showing' if command in _SHOWING else 'measuring'}")
+    module = import_module(f"modelzoo.cli.{'options' if command in _SHOWING else 'measuring'}")
     getattr(module, f"add_{command}")(parser)
 
 
@@ -81,8 +81,8 @@ def _parser(program: str, description: str) -> Parser:
 def performance(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``performance.py``; exits the process."""
     from modelzoo.cli import options, setting_options
+    from modelzoo.cli.files import add_details
     from modelzoo.cli.measuring import OF_RUN
-    from modelzoo.cli.output import add_details
     from modelzoo.workload.discovery import load_workload
 
     def call() -> int:

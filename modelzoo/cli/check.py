@@ -7,24 +7,23 @@ import sys
 
 from rich.console import Console
 
-from modelzoo.cli.input_files import path_text
-from modelzoo.cli.measuring import FAIL_ON, Check
-from modelzoo.cli.options import Measurement, Output
-from modelzoo.cli.output import (
+from modelzoo.cli.files import (
     SUFFIXES,
     check_directory,
     deliver,
     format_of,
     new_result,
     output_file,
+    path_text,
     result_path,
     say_where,
     tell,
     write_reproducers,
 )
+from modelzoo.cli.measuring import FAIL_ON, Check
+from modelzoo.cli.options import FORMATS, Measurement, Output
 from modelzoo.cli.run import measure_session, measured, show_plan
 from modelzoo.cli.selection import Jobs, select_settings
-from modelzoo.cli.showing import FORMATS
 from modelzoo.cli.stored import allowances, fail_on, rendered
 from modelzoo.comparison.compare import Comparison, Gate, compare_interleaved, gate
 from modelzoo.comparison.model import StoredResult

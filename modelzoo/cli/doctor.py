@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from modelzoo.cli.output import STDOUT, check_directory, print_document, print_text, write_output
+from modelzoo.cli.files import STDOUT, check_directory, print_document, print_text, write_output
 from modelzoo.document import terminal
 from modelzoo.engines.torch import devices, switches
 from modelzoo.engines.torch.precision import check_precision
@@ -21,9 +21,8 @@ from modelzoo.machine.ceilings import PRECISIONS, find_ceilings, measure_ceiling
 from modelzoo.machine.diagnosis import diagnose, probe_page_faults, probe_torchvision
 from modelzoo.machine.environment import FAST_MATH_VARIABLES
 from modelzoo.machine.facts import read_machine
-from modelzoo.machine.installation import import_torch
-from modelzoo.machine.libraries import read_libraries, supported_threads
-from modelzoo.machine.usage import CpuUsageMonitor
+from modelzoo.machine.installation import import_torch, read_libraries, supported_threads
+from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.records.codec import encode
 from modelzoo.records.doctor import AcceleratorReport, DoctorReport
 from modelzoo.setting import Setting

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from modelzoo.cli.files import INTERRUPTED, file_stem, kept_text, new_result, results_directory, stored_code, tell
 from modelzoo.cli.options import Accuracy, Fleet, Output, Shards
-from modelzoo.cli.output import INTERRUPTED, file_stem, kept_text, new_result, results_directory, stored_code, tell
 from modelzoo.cli.run import make_judging
 from modelzoo.cli.selection import select_settings
 from modelzoo.cli.validate import Judgements

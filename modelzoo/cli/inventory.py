@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo import DISTRIBUTION
-from modelzoo.cli.output import print_document, print_lines, tell
+from modelzoo.cli.files import print_document, print_lines, tell
 from modelzoo.cli.selection import load_workloads
 from modelzoo.engines import ENGINES, INSTALL
 from modelzoo.errors import DamagedWeightsError, ModelzooError, UsageError, WeightsError

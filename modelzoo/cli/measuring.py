@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from modelzoo.cli.files import add_details
 from modelzoo.cli.options import (
     Accuracy,
     Fleet,
@@ -19,12 +20,11 @@ from modelzoo.cli.options import (
     Tune,
     add_accuracy,
     add_effort,
+    add_format,
     add_measurement,
 )
-from modelzoo.cli.output import add_details
 from modelzoo.cli.parser import Parser, help_texts
 from modelzoo.cli.setting_options import add_comparison, add_setting, add_workload, add_workloads
-from modelzoo.cli.showing import add_format
 from modelzoo.option import Option, add_options, short_time, whole_numbers
 from modelzoo.option import duration as time_span
 from modelzoo.plan import Plan

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from modelzoo.cli.output import tell
+from modelzoo.cli.files import tell
 from modelzoo.errors import suggestion
 
 

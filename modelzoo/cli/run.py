@@ -15,8 +15,7 @@ from time import perf_counter
 import msgspec
 from rich.console import Console
 
-from modelzoo.cli.options import Accuracy, Measurement, Output
-from modelzoo.cli.output import (
+from modelzoo.cli.files import (
     ended_early,
     new_result,
     print_document,
@@ -29,6 +28,7 @@ from modelzoo.cli.output import (
     tell,
     write_reproducers,
 )
+from modelzoo.cli.options import Accuracy, Measurement, Output
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.document import terminal
 from modelzoo.errors import ModelzooError, UsageError

@@ -16,10 +16,9 @@ from time import monotonic
 
 from rich.console import Console
 
-from modelzoo.cli.input_files import machine_price
+from modelzoo.cli.files import machine_price, new_result, print_document, print_result, result_path, say_where, tell
 from modelzoo.cli.measuring import REPEATS, Instances, Requests
 from modelzoo.cli.options import Measurement, Output
-from modelzoo.cli.output import new_result, print_document, print_result, result_path, say_where, tell
 from modelzoo.cli.run import measured
 from modelzoo.cli.selection import select_one
 from modelzoo.document import terminal

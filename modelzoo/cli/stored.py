@@ -10,19 +10,23 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from modelzoo.cli.input_files import path_text, read_all, read_prices, result_files, short_names
-from modelzoo.cli.output import (
+from modelzoo.cli.files import (
     check_directory,
     deliver,
     format_of,
     output_file,
+    path_text,
     print_document,
     print_lines,
     print_text,
+    read_all,
+    read_prices,
+    result_files,
     result_lines,
+    short_names,
     write_output,
 )
-from modelzoo.cli.showing import FORMATS, REPORT_FORMATS
+from modelzoo.cli.options import FORMATS, REPORT_FORMATS
 from modelzoo.comparison.compare import (
     MORE,
     NAMES,

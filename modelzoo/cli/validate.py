@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from modelzoo.cli.options import Accuracy, Output
-from modelzoo.cli.output import (
+from modelzoo.cli.files import (
     STDOUT,
     check_directory,
     kept_text,
@@ -18,6 +17,7 @@ from modelzoo.cli.output import (
     stored_code,
     write_reproducers,
 )
+from modelzoo.cli.options import Accuracy, Output
 from modelzoo.cli.run import judge_setting, judged_entry, make_judging, measured, say_missing
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.document import terminal

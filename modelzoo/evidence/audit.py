@@ -22,7 +22,7 @@ from typing import Any
 from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.logs import parse_onednn
 from modelzoo.evidence.observation import kernel_digest
-from modelzoo.machine.libraries import parse_torch_config
+from modelzoo.machine.installation import parse_torch_config
 from modelzoo.records.evidence import KernelDigest, LogSource
 
 # What Kineto, oneDNN and MKL print around a profile; of no use on the terminal.

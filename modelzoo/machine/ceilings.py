@@ -19,7 +19,7 @@ import msgspec
 from modelzoo.errors import first_line
 from modelzoo.files import cache_directory, write_atomically
 from modelzoo.machine.installation import import_torch, installed_version
-from modelzoo.machine.usage import CpuUsageMonitor
+from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.codec import encode_json
 from modelzoo.records.doctor import CeilingSeries

@@ -1,9 +1,15 @@
-"""Import torch and torchvision, and explain in one line why they cannot be used."""
+"""What is installed: torch and torchvision, or in one line why they cannot be used, and numerical libraries.
+
+Libraries are recognized from the installed and loaded files, never from the name of an image.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import importlib
-import os
+import mmap
+import platform
 import re
 import sys
 from collections.abc import Mapping
@@ -12,7 +18,9 @@ from types import ModuleType
 from typing import Any
 
 from modelzoo.errors import EnvironmentProblem, first_line
-from modelzoo.machine.linux import output_of
+from modelzoo.frozen import replace
+from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
+from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library, openblas_limit
 
 OLDEST_TORCH = 2, 6
 ACCEPTS_NEWER_TORCH = 0, 29
@@ -159,21 +167,220 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {first_line(error)}"[:300]
 
 
-REVISION_VARIABLE = "MODELZOO_REVISION"
-"""Set in container images, which hold no repository."""
+RECORDED_PACKAGES = (
+    *("torch", "torchvision", "transformers", "tokenizers", "safetensors", "numpy", "pillow", "pycocotools"),
+    *("torch_npu", "torchao"),
+)
+"""Packages that affect the predictions, the judgement of them, or the speed."""
+_BLAS_LIBRARIES = ("mkl", "openblas", "nvpl", "blis")
+_BUNDLED_FILES = {
+    "acl": "libarm_compute",
+    "openblas": "libopenblas",
+    "mkl": "libmkl_",
+    "nvpl": "libnvpl_blas",
+    "blis": "libblis",
+}
 
 
-def suite_revision(checkout: Path, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the git commit of ``checkout``, followed by ``+`` if tracked files were changed since.
+_OPENBLAS_CONFIGURATION = (
+    "openblas_get_config",
+    "openblas_get_config64_",
+    "scipy_openblas_get_config",
+    "scipy_openblas_get_config64_",
+)
+"""Its name without and with 64-bit integers, and in the builds of numpy and scipy."""
 
-    Returns:
-        MODELZOO_REVISION if it is set; ``None`` if ``checkout`` is not a git repository or there is no git.
+
+def read_libraries() -> Libraries:
+    """Collect versions, torch's build and the loaded libraries; imports torch.
+
+    Raises:
+        EnvironmentProblem: torch cannot be imported.
     """
-    named = environ.get(REVISION_VARIABLE)
-    if named:
-        return named
-    if not (checkout / ".git").exists():
+    torch = import_torch()
+    backends = torch.backends
+    build = parse_torch_config(torch.__config__.show())
+    bundled = find_bundled_libraries(Path(torch.__file__ or "").resolve().parent)
+    acl = _find_acl(torch, bundled)
+    found = read_engine_libraries(f"torch {torch.__version__}: {build.line}", "", torch.get_num_threads())
+    onednn, mkl = backends.mkldnn.is_available(), backends.mkl.is_available()
+    return replace(
+        found,
+        build=build,
+        onednn=onednn,
+        mkl=mkl,
+        openmp=backends.openmp.is_available(),
+        acl=acl,
+        backends=list_backends(
+            onednn=onednn, mkl=mkl, acl=acl is not None, bundled=bundled, loaded=found.loaded, blas=build.blas
+        ),
+        interop_threads=torch.get_num_interop_threads(),
+    )
+
+
+def read_engine_libraries(build_line: str, backend: str, threads: int) -> Libraries:
+    """Collect versions and the loaded libraries for an engine other than torch; the record of torch's build is empty.
+
+    Args:
+        build_line: its version, and how it was built.
+        backend: what it computes with.
+        threads: of an operator.
+    """
+    loaded = tuple(loaded_libraries())
+    return Libraries(
+        versions=package_versions(),
+        build=parse_torch_config(""),
+        build_line=build_line,
+        onednn=False,
+        mkl=False,
+        openmp=False,
+        acl=None,
+        backends=(backend,),
+        loaded=loaded,
+        two_openmp=sum(library.api == "openmp" for library in loaded) > 1,
+        threads=threads,
+        interop_threads=1,
+    )
+
+
+def loaded_libraries() -> list[Library]:
+    """The BLAS and OpenMP libraries of this process, by their files; the order of threadpoolctl differs by the call."""
+    import threadpoolctl
+
+    return sorted(map(describe_library, threadpoolctl.threadpool_info()), key=lambda library: library.file)
+
+
+def supported_threads(count: int) -> int:
+    """Return ``count``, or the number of threads that torch's OpenBLAS was built for if that is lower.
+
+    torch must have been imported: an OpenBLAS that is not loaded is not known.
+    """
+    limit = openblas_limit(loaded_libraries())
+    return count if limit is None else min(count, limit)
+
+
+def describe_library(entry: Mapping[str, Any]) -> Library:
+    """Turn an entry of ``threadpoolctl.threadpool_info()`` into a record, without private paths.
+
+    Its owner is the Python package that contains it (``numpy`` for ``…/site-packages/numpy.libs/x.so``), or ``system``.
+    An OpenBLAS is asked how it was built.
+    """
+    path, limit = Path(entry["filepath"]), None
+    packages = re.findall(r"/(?:site|dist)-packages/([^/.]+)[^/]*/", str(path))
+    if entry["internal_api"] == "openblas":
+        with contextlib.suppress(OSError):
+            library = ctypes.CDLL(str(path))  # it is loaded already
+            for function in filter(None, (getattr(library, name, None) for name in _OPENBLAS_CONFIGURATION)):
+                function.restype = ctypes.c_char_p
+                limit = re.search(rb"\bMAX_THREADS=(\d+)", function())
+    return Library(
+        api=entry["user_api"],
+        kind=entry["internal_api"],
+        version=entry.get("version"),
+        architecture=entry.get("architecture"),
+        threading=entry.get("threading_layer"),
+        threads=entry["num_threads"],
+        owner=packages[0] if packages else "system",
+        file=path.name,
+        limit=int(limit[1]) if limit else None,
+    )
+
+
+def find_bundled_libraries(folder: Path) -> dict[str, str]:
+    """Return the libraries that a wheel of torch contains, as name to path, in ``torch/lib`` or beside it.
+
+    Args:
+        folder: the directory of the package.
+    """
+    found: dict[str, str] = {}
+    for place in (folder / "lib", folder.parent / f"{folder.name}.libs"):
+        for name, prefix in _BUNDLED_FILES.items():
+            for file in sorted(place.glob(f"{prefix}*.so*")):
+                found.setdefault(name, str(file))
+    return found
+
+
+def list_backends(
+    *,
+    onednn: bool,
+    mkl: bool,
+    acl: bool,
+    bundled: dict[str, str],
+    loaded: tuple[Library, ...] = (),
+    blas: str | None = None,
+) -> tuple[str, ...]:
+    """Return what torch can compute with: ``onednn+acl``, ``onednn``, ``mkl``, ``openblas`` ….
+
+    A BLAS that another package contains, such as numpy's OpenBLAS, is not used by torch.
+    """
+    found = ["onednn+acl" if acl else "onednn"] if onednn else []
+    if mkl:
+        found.append("mkl")
+    found += [name for name in ("openblas", "nvpl", "blis") if name in bundled]
+    for library in loaded:
+        if library.api == "blas" and library.owner in ("torch", "system") and library.kind not in found:
+            found.append(library.kind)
+    # If OpenBLAS is linked statically, only the build line shows it.
+    if blas and not any(name in found for name in _BLAS_LIBRARIES):
+        found.append({"open": "openblas"}.get(blas, blas))
+    return tuple(found)
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and of the installed ``RECORDED_PACKAGES``, without importing any."""
+    installed = {name: installed_version(name) for name in RECORDED_PACKAGES}
+    return {
+        "python": platform.python_version(),
+        **{name: version for name, version in installed.items() if version is not None},
+    }
+
+
+def _find_acl(torch: ModuleType, bundled: Mapping[str, str]) -> ComputeLibrary | None:
+    """Return how the Arm Compute Library was recognized, or ``None``. The build line never names it."""
+    maps = read_text(FILESYSTEM_ROOT / "proc/self/maps") or ""
+    mapped = re.search(r"(/\S*/libarm_compute[^/\s]*)$", maps, re.MULTILINE)
+    if mapped or "acl" in bundled:
+        path = Path(mapped[1] if mapped else bundled["acl"])
+        return ComputeLibrary(path.name, is_loaded=mapped is not None, version=read_acl_version(path))
+    is_acl_available = getattr(torch.backends.mkldnn, "is_acl_available", None)
+    return ComputeLibrary(None, is_loaded=True) if is_acl_available is not None and is_acl_available() else None
+
+
+def read_acl_version(path: Path) -> str | None:
+    """Return the version in a file of the Arm Compute Library (``arm_compute_version=v52.6.0``), or ``None``."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            version = re.search(rb"arm_compute_version=v([1-9]\d*\.\d+[\d.]*)", content)
+            return version[1].decode() if version else None
+    except (OSError, ValueError):  # no such file, or an empty one
         return None
-    git = "git", "-c", f"safe.directory={checkout}", "-C", str(checkout)
-    commit, changed = output_of(*git, "rev-parse", "HEAD"), output_of(*git, "status", "--porcelain", "-uno")
-    return f"{commit.strip()}{'+' if changed else ''}" if commit else None
+
+
+_SPEED_FLAG = re.compile(r"-(O\d|Ofast|march=|mcpu=|mtune=|ffast-math|mavx|mfma)")
+_RECORDED_SETTINGS = (
+    *("BLAS_INFO", "BUILD_TYPE", "LAPACK_INFO", "TORCH_VERSION", "USE_CUDA", "USE_EIGEN_FOR_BLAS", "USE_MKL"),
+    *("USE_MKLDNN", "USE_MKLDNN_ACL", "USE_NNPACK", "USE_OPENMP", "USE_ROCM"),
+)
+
+
+def parse_torch_config(text: str) -> Build:
+    """Parse the output of ``torch.__config__.show()``."""
+    patterns = {
+        "compiler": r"- ((?:GCC|clang|Clang|MSVC|icx?) [\d.]+)",
+        "onednn": r"MKL-DNN v([\d.]+)",
+        "mkl": r"Math Kernel Library Version ([\d.]+)",
+        "openmp": r"OpenMP \d+ \(a\.k\.a\. OpenMP ([\d.]+)\)",
+        "capability": r"CPU capability usage: (\S+)",
+    }
+    found = {name: re.search(pattern, text) for name, pattern in patterns.items()}
+    line = re.search(r"Build settings: (.*)", text)
+    settings = dict(re.findall(r"([A-Z0-9_]+)=([^,]*)(?:, |,?\s*$)", line[1] if line else ""))
+    flags = settings.get("CXX_FLAGS", "").split()
+    return Build(
+        **{name: match and match[1] for name, match in found.items()},
+        blas=settings.get("BLAS_INFO"),
+        lapack=settings.get("LAPACK_INFO"),
+        build_type=settings.get("BUILD_TYPE"),
+        flags=tuple(flag for flag in flags if _SPEED_FLAG.match(flag)),
+        settings={name: settings[name] for name in _RECORDED_SETTINGS if name in settings},
+    )

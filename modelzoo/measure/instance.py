@@ -24,7 +24,7 @@ from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.memory import prefer_own_node, read_placement
-from modelzoo.machine.usage import CpuUsageMonitor
+from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import Clock, HostClock, Watch, clock_for, on_host, time_copies, watch
 from modelzoo.measure.generation import GenerationClock

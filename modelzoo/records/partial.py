@@ -87,7 +87,7 @@ class Unrepeatable(msgspec.Struct, frozen=True):
 class TopClasses(msgspec.Struct, frozen=True):
     """The five most likely classes of one image, most likely first; empty if the logits cannot be judged.
 
-    ``finite``: whether they can (``modelzoo.validity.finite.usable``).
+    ``finite``: whether they can (``modelzoo.validity.checks.usable``).
     """
 
     classes: tuple[int, ...]

@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from modelzoo.errors import ModelzooError, WorkerError
-from modelzoo.machine.usage import CpuUsageMonitor
+from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.measure.jobs import Event, OnEvent, Request
 from modelzoo.measure.process import Remote, each_answer
 from modelzoo.records.machine import CpuUsage

@@ -12,8 +12,8 @@ from modelzoo.records.exhibits import ShownAnswers
 from modelzoo.records.partial import AnsweredQuestion, Row, ScoredAnswer
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.validity import squad
+from modelzoo.validity.checks import usable
 from modelzoo.validity.classification import rounding_step
-from modelzoo.validity.finite import usable
 from modelzoo.validity.picture_sets import sampled
 from modelzoo.validity.rows import Metric, Rule, clusters, mean, means_and_largest, ratio, share
 from modelzoo.validity.squad import FIELDS, AnswerSpan, Question, Windows, best_span, cut_into_windows, span_score

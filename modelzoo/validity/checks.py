@@ -1,4 +1,4 @@
-"""The default thresholds, checks of a value against one, and how a metric changed: in all, and by class.
+"""The default thresholds, checks of a value against one, how a metric changed, in all and by class, and NaN and Inf.
 
 ``--tolerance name=value`` replaces a default. What a sample of a population shows has passed or failed if that is
 certain, and is undecided otherwise. A metric may hide that one class is broken.
@@ -6,9 +6,11 @@ certain, and is undecided otherwise. A metric may hide that one class is broken.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from modelzoo.errors import UsageError, suggestion
 from modelzoo.frozen import replace
@@ -25,6 +27,7 @@ from modelzoo.records.validity import (
 from modelzoo.records.workload import ROUNDED
 from modelzoo.stats import holm
 from modelzoo.validity.bounds import Drawn, binomial_tail, clusters_needed, lower_bound
+from modelzoo.workload.nested import leaves
 
 SIGNIFICANT_BITS = {"bf16": 8, "fp16": 11, "tf32": 11, "int8": 8}
 """Of the numbers of the precisions that are narrower than fp32. Rounding to n bits changes a number by 2⁻ⁿ at most; in
@@ -283,3 +286,61 @@ def class_losses(changes: Sequence[ClassChange], limit: float) -> ClassLosses | 
     lost = [each for each in changes if each.loss > 0]
     tested = sum(each.p_value is not None for each in changes)
     return ClassLosses(tuple(lost[:SHOWN]), len(changes), tested, FEWEST_ITEMS, limit, SIGNIFICANCE)
+
+
+def places(output: Any) -> str:
+    """Return a digest of where NaN, inf and -inf are in the tensors of ``output``; empty if there are none.
+
+    Args:
+        output: tensors, nested as in ``leaves``.
+    """
+    import torch
+
+    digest, found = hashlib.sha256(), False
+    tensors = (each for each in leaves(output) if isinstance(each, torch.Tensor) and each.is_floating_point())
+    for number, tensor in enumerate(tensors):
+        if not torch.isfinite(tensor).all():
+            found = True
+            kinds = torch.isnan(tensor) * 3 + torch.isposinf(tensor) * 2 + torch.isneginf(tensor) * 1
+            digest.update(f"{number} {tuple(tensor.shape)}".encode())
+            digest.update(kinds.to("cpu", torch.uint8).numpy().tobytes())
+    return digest.hexdigest() if found else ""
+
+
+def without_alike(first: Any, second: Any) -> tuple[Any, Any]:
+    """Return two tensors of one shape, flat, without the places at which both hold NaN, or the same infinity."""
+    alike = ~first.isfinite() & ((first == second) | (first.isnan() & second.isnan()))
+    return (first[~alike], second[~alike]) if alike.any() else (first, second)
+
+
+def usable(reference: Any, tested: Any, *, is_logits: bool = True) -> tuple[bool, bool]:
+    """Return whether each of two predictions can be judged.
+
+    fp32's can if it is free of NaN and, for logits, of inf, and not all of it is infinite. The other one's NaN and Inf
+    must be those of fp32; if fp32's cannot be judged, it is asked the same alone.
+
+    Args:
+        reference: numbers; of logits, each row of the last axis is a distribution.
+        tested: likewise.
+    """
+    import numpy as np
+
+    def is_finite(values: Any) -> bool:
+        return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
+
+    def is_usable(values: Any) -> bool:
+        if is_finite(values) or not values.size:
+            return True
+        if np.isnan(values).any() or (is_logits and np.isposinf(values).any()):
+            return False
+        return bool(np.isfinite(values).any(-1).all() if is_logits else np.isfinite(values).any())
+
+    first, second = np.asarray(reference), np.asarray(tested)
+    if not is_usable(first):
+        return False, is_usable(second)
+    if is_finite(first) and is_finite(second):
+        return True, True
+    if first.shape != second.shape:
+        return True, False
+    first, second = (np.where(np.isfinite(each), 0, each) for each in (first, second))
+    return True, bool(np.array_equal(first, second, equal_nan=True))

@@ -12,7 +12,7 @@ from modelzoo.records.exhibits import ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, Row, TopClasses
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.validity import picture_sets
-from modelzoo.validity.finite import usable
+from modelzoo.validity.checks import usable
 from modelzoo.validity.picture_sets import PictureItem
 from modelzoo.validity.rows import Metric, Rule, column, mean, means_and_largest, ratio, share
 from modelzoo.validity.task import PictureTask, PreparedItem, any_layer, stacked, unchanged

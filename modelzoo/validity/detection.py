@@ -11,9 +11,8 @@ from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit
 from modelzoo.records.partial import LONGEST_WITH_MASKS, CocoDetections, Row
 from modelzoo.records.validity import Reason, ReasonKind, ValidityRequest
 from modelzoo.validity import coco, detection_figures, picture_sets
-from modelzoo.validity.checks import check_ratio, check_value
+from modelzoo.validity.checks import check_ratio, check_value, places
 from modelzoo.validity.detection_figures import AveragePrecisions, Detections
-from modelzoo.validity.finite import places
 from modelzoo.validity.picture_sets import PictureItem
 from modelzoo.validity.rows import Metric, Rule, column, middle, share, shift
 from modelzoo.validity.task import Findings, PictureTask, PreparedItem

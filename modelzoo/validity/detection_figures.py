@@ -36,7 +36,7 @@ class Detections(msgspec.Struct, frozen=True):
         scores: [K] from 0 to 1. labels: [K] the model's labels.
         masks: K boolean arrays [H, W] in pixels of the picture as read, or ``None``.
         finite: whether boxes, scores and masks are free of NaN and Inf.
-        not_finite: where the model's output is not (``modelzoo.validity.finite.places``).
+        not_finite: where the model's output is not (``modelzoo.validity.checks.places``).
     """
 
     boxes: NDArray[Any]

@@ -25,7 +25,7 @@ from modelzoo.records.exhibits import PassageScores, ShownPassages
 from modelzoo.records.partial import Row
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.validity import squad
-from modelzoo.validity.finite import usable
+from modelzoo.validity.checks import usable
 from modelzoo.validity.picture_sets import sampled, without_bad
 from modelzoo.validity.rows import TAIL, Metric, Rule, average, column, percentile, share, tail
 from modelzoo.validity.task import Findings, PreparedItem, Task, any_layer, unchanged

@@ -23,8 +23,7 @@ from modelzoo.evidence.rounded import is_predictable, rounded_to
 from modelzoo.records.exhibits import CsvRows, Exhibit, ExplainedLayers, LayerErrorPlot
 from modelzoo.records.partial import OUTPUT, LayerError, Unrepeatable
 from modelzoo.records.workload import MAGNIFIED, ROUNDED
-from modelzoo.validity.checks import FP32_DRIFT, SIGNIFICANT_BITS, limit
-from modelzoo.validity.finite import places, without_alike
+from modelzoo.validity.checks import FP32_DRIFT, SIGNIFICANT_BITS, limit, places, without_alike
 from modelzoo.validity.prefetch import padded
 from modelzoo.validity.task import Predictor, Task, TaskContext
 
@@ -47,7 +46,7 @@ class LayerOutput(msgspec.Struct, frozen=True):
 
     Attributes:
         sample: a sample of its values, as an fp32 tensor on the CPU.
-        not_finite: where the whole output is not (``modelzoo.validity.finite.places``).
+        not_finite: where the whole output is not (``modelzoo.validity.checks.places``).
         kind: class of the module.
     """
 

@@ -30,8 +30,7 @@ from modelzoo.records.validity import (
     ReasonKind,
     ValidityRequest,
 )
-from modelzoo.validity.checks import FEWEST_ITEMS, check_value
-from modelzoo.validity.finite import usable
+from modelzoo.validity.checks import FEWEST_ITEMS, check_value, usable
 from modelzoo.validity.picture_sets import PictureItem, builtin_crops, reduced
 from modelzoo.validity.prefetch import model_threads
 from modelzoo.validity.rows import Metric, Rule, clusters, column, mean, ratio

@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from modelzoo import DISTRIBUTION
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, first_line, suggestion
 from modelzoo.files import cache_directory, files_sha256
 from modelzoo.frozen import replace
+from modelzoo.machine.linux import output_of
 from modelzoo.workload.declaration import Workload
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -218,3 +220,23 @@ def load_workload(directory: Path) -> Workload:
         name = type(workload.judge).__name__
         raise UsageError(f"{path}: judge must be a function; write judge=lambda options: {name}(...)")
     return replace(workload, directory=directory, place=str(directory))
+
+
+REVISION_VARIABLE = "MODELZOO_REVISION"
+"""Set in container images, which hold no repository."""
+
+
+def suite_revision(checkout: Path, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the git commit of ``checkout``, followed by ``+`` if tracked files were changed since.
+
+    Returns:
+        MODELZOO_REVISION if it is set; ``None`` if ``checkout`` is not a git repository or there is no git.
+    """
+    named = environ.get(REVISION_VARIABLE)
+    if named:
+        return named
+    if not (checkout / ".git").exists():
+        return None
+    git = "git", "-c", f"safe.directory={checkout}", "-C", str(checkout)
+    commit, changed = output_of(*git, "rev-parse", "HEAD"), output_of(*git, "status", "--porcelain", "-uno")
+    return f"{commit.strip()}{'+' if changed else ''}" if commit else None

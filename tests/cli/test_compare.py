@@ -14,7 +14,7 @@ from instances import served
 from places import DATA
 from proven_results import BF16, FP32, session, session_of, sessions, written
 
-from modelzoo.cli.showing import FORMATS
+from modelzoo.cli.options import FORMATS
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result

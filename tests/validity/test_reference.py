@@ -24,7 +24,7 @@ from modelzoo.records.validity import ReasonKind, ValidityRequest, ValidityVerdi
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.validity import Classification
-from modelzoo.validity.finite import places
+from modelzoo.validity.checks import places
 from modelzoo.validity.predictors import bound_task, validate
 from modelzoo.views.judgement import valid_line
 from modelzoo.views.validity import document

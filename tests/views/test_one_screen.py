@@ -9,7 +9,7 @@ from fake_runs import evidence, judgement, make, result_of
 from printed import printed
 from stored_results import STORED, name, unpacked
 
-from modelzoo.cli.output import result_lines
+from modelzoo.cli.files import result_lines
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result, Run

@@ -13,7 +13,7 @@ from planted_kernels import ROUNDINGS, planted, replaced
 from replayed_products import replayed
 from torch.nn import functional
 
-from modelzoo.cli.output import write_reproducers
+from modelzoo.cli.files import write_reproducers
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence, Product, ProofVerdict
 from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs

@@ -19,8 +19,7 @@ from modelzoo.evidence.coverage import AttributedAudit
 from modelzoo.evidence.profile import summarize_profile, timed_calls
 from modelzoo.evidence.verdict import judge_nodes, node_digest
 from modelzoo.frozen import replace
-from modelzoo.machine.installation import installed_version
-from modelzoo.machine.libraries import package_versions
+from modelzoo.machine.installation import installed_version, package_versions
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS

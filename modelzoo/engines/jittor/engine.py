@@ -13,7 +13,7 @@ from modelzoo.engines.jittor import environment, model
 from modelzoo.engines.jittor.remote import ELSEWHERE, RemoteModel
 from modelzoo.engines.protocol import Observed
 from modelzoo.errors import UsageError
-from modelzoo.machine import libraries
+from modelzoo.machine import installation
 from modelzoo.records.canary import Canary
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.workload import Export
@@ -72,7 +72,7 @@ class JittorEngine(ExportedEngine):
             return None
         versions = self.versions()
         line = f"jittor {versions['jittor']}: oneDNN {versions['onednn']}"
-        return libraries.read_engine_libraries(line, "onednn", self._threads)
+        return installation.read_engine_libraries(line, "onednn", self._threads)
 
     def check(self, setting: Setting) -> None:
         super().check(setting)

@@ -47,7 +47,7 @@ from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import UsageError
 from modelzoo.evidence.canary import CanaryCase, canary_case, canary_cases, check_output
 from modelzoo.evidence.coverage import AttributedAudit
-from modelzoo.machine import libraries
+from modelzoo.machine import installation
 from modelzoo.machine.installation import installed_release
 from modelzoo.records.canary import Canary
 from modelzoo.records.libraries import Libraries
@@ -287,7 +287,7 @@ class OnnxRuntimeEngine(ExportedEngine):
         import onnxruntime
 
         line = f"onnxruntime {onnxruntime.__version__}: {onnxruntime.get_build_info().partition(': ')[2]}"
-        return libraries.read_engine_libraries(line, "mlas", self._threads)
+        return installation.read_engine_libraries(line, "mlas", self._threads)
 
     def check(self, setting: Setting) -> None:
         super().check(setting)

@@ -24,7 +24,7 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence.canary import canary_cases, check_output
 from modelzoo.evidence.coverage import AttributedAudit
 from modelzoo.evidence.verdict import node_digest
-from modelzoo.machine import libraries
+from modelzoo.machine import installation
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import KernelDigest, LogSource
@@ -332,7 +332,7 @@ class OpenVinoEngine(ExportedEngine):
     def libraries(self) -> Libraries:
         import openvino
 
-        return libraries.read_engine_libraries(f"openvino {openvino.get_version()}", "openvino", self._threads)
+        return installation.read_engine_libraries(f"openvino {openvino.get_version()}", "openvino", self._threads)
 
     def check(self, setting: Setting) -> None:
         super().check(setting)

@@ -19,7 +19,7 @@ from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of
 from modelzoo.engines.torch.quantization import STATIC, arithmetic_of, check_recipe, quantized, resolve_recipe
 from modelzoo.errors import EnvironmentProblem, first_line
 from modelzoo.frozen import replace
-from modelzoo.machine import installation, libraries
+from modelzoo.machine import installation
 from modelzoo.machine.environment import MATH_MODE_VARIABLE
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
@@ -52,10 +52,10 @@ class TorchEngine:
         installation.import_torch()
 
     def versions(self) -> Mapping[str, str]:
-        return libraries.package_versions()
+        return installation.package_versions()
 
     def libraries(self) -> Libraries:
-        return libraries.read_libraries()
+        return installation.read_libraries()
 
     def check(self, setting: Setting) -> None:
         devices.check_device(setting.device)
@@ -67,7 +67,7 @@ class TorchEngine:
     def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
         decided = {
             "batch": setting.batch or batch,
-            "threads": setting.threads or libraries.supported_threads(threads),
+            "threads": setting.threads or installation.supported_threads(threads),
             "bf16_method": resolve_bf16_method(setting, math_mode),
             "recipe": resolve_recipe(setting),
         }

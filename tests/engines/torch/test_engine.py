@@ -16,7 +16,7 @@ from modelzoo.engines.torch.engine import TorchEngine, TorchSession
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence import recording
 from modelzoo.frozen import replace
-from modelzoo.machine import facts, installation, libraries
+from modelzoo.machine import facts, installation
 from modelzoo.measure.clock import clock_for
 from modelzoo.setting import ResolvedSetting, Setting
 
@@ -78,7 +78,7 @@ def test_an_unsupported_device_or_mode_fails_early(
 
 def test_the_default_number_of_threads_is_one_that_openblas_supports(monkeypatch: pytest.MonkeyPatch) -> None:
     """A number that was asked for stays, and is warned of."""
-    monkeypatch.setattr(libraries, "supported_threads", lambda count: min(count, 128))
+    monkeypatch.setattr(installation, "supported_threads", lambda count: min(count, 128))
     assert TorchEngine().resolve(Setting(), batch=1, threads=192).threads == 128
     assert TorchEngine().resolve(Setting(threads=192), batch=1, threads=192).threads == 192
 
