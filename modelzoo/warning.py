@@ -25,12 +25,6 @@ class Severity(IntEnum):
     NOTE = 2
 
 
-_MALLOC_HINT = (
-    "set MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 (Mask R-CNN "
-    "gains most), or LD_PRELOAD=libtcmalloc_minimal.so.4"
-)
-
-
 Declared = tuple[Severity, str, str]
 
 
@@ -203,12 +197,8 @@ class WarningCode(Enum):
     PAGE_FAULTS = _distorts(
         "malloc returns freed blocks to the kernel, so large tensors cause page faults again and again ({faults:,.0f} "
         "page faults {when})",
-        _MALLOC_HINT,
-    )
-    DEFAULT_MALLOC = _distorts(
-        "malloc returns freed blocks to the kernel, so large tensors cause page faults again and again (glibc "
-        "with its default thresholds)",
-        _MALLOC_HINT,
+        "set MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 (Mask R-CNN "
+        "gains most), or LD_PRELOAD=libtcmalloc_minimal.so.4",
     )
     NUMA = _distorts("threads and memory may be spread over {nodes} NUMA nodes", "bind them to one node: {command}")
     SMT = _distorts(

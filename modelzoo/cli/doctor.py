@@ -92,14 +92,7 @@ def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> Doctor
                 fresh=fresh,
             )
     libraries = read_libraries()
-    warnings = diagnose(
-        machine,
-        libraries,
-        usage,
-        ceilings,
-        faults_per_mib=probe_page_faults(),
-        torchvision_problem=probe_torchvision(),
-    )
+    warnings = diagnose(machine, libraries, usage, ceilings, probe_page_faults(), probe_torchvision())
     return DoctorReport(machine, libraries, usage, ceilings, kept, warnings)
 
 

@@ -47,26 +47,35 @@ FAULTS_PER_MIB = 64
 MEMORY_NEEDED_GIB = 8
 POOR_EFFICIENCY = 0.75
 """Matrix products reach a parallel efficiency of 0.9 and more, unless something else uses the cores."""
+BF16_INNER_PRODUCT = (53, 1)
+"""The first Compute Library with an inner product in bf16."""
+FREEZING_MODES = ("compile", "max-autotune", "cpp-wrapper", "aot")
+SLOW_BF16 = 0.9
+"""bf16 ÷ fp32 below which a product counts as slower; both are the fastest of several blocks, equal within 10 %."""
+VNNI = ("avx_vnni", "avx512_vnni")
+FULL_RANGE = ("torchao", "static", "dynamic-per-tensor", "dynamic-per-channel")
+"""Recipes with activations of 8 bits in kernels that may saturate. torch's ``dynamic-x86`` and ``dynamic-onednn`` have
+7 bits, and QNNPACK's kernels multiply in 16 bits and add in 32."""
+SLOW_LINEAR = 0.8
+"""``torch.mm`` ÷ oneDNN in fp32 below which Linear layers are worth packing for oneDNN."""
 
 
 def diagnose(
     machine: Machine,
     libraries: Libraries,
-    usage: CpuUsage | None,
-    ceilings: Ceilings | None = None,
-    *,
-    faults_per_mib: float | None = None,
-    torchvision_problem: str | None = None,
+    usage: CpuUsage,
+    ceilings: Ceilings | None,
+    faults_per_mib: float,
+    torchvision_problem: str | None,
 ) -> tuple[WarningMessage, ...]:
     """Return a warning for every condition that may distort results.
 
     Args:
         machine: the facts.
         libraries: what is installed and loaded.
-        usage: CPU usage while the suite itself was idle, or ``None`` if it was not measured.
-        ceilings: the measured ceilings, which show how the machine scales over threads.
-        faults_per_mib: page faults per MiB of a large block that is freed and allocated again; if it was not
-            measured, the environment variables decide.
+        usage: CPU usage while the suite itself was idle.
+        ceilings: the measured ceilings, which show how the machine scales over threads; ``None`` under an emulator.
+        faults_per_mib: page faults per MiB of a large block that is freed and allocated again.
         torchvision_problem: why torchvision cannot be used with this torch; if ``None``, the versions decide.
     """
     warnings: list[WarningMessage] = []
@@ -75,14 +84,18 @@ def diagnose(
     if not machine.has_bf16:
         features = ", ".join(machine.features) or machine.cpu
         warnings.append(warning_for(WarningCode.NO_BF16_HARDWARE, features=features))
-    if usage is not None:
-        warnings += usage_warnings(usage, machine, faults=False)
+    warnings += usage_warnings(usage, machine, faults=False)
     warnings += system_warnings(machine)
     warnings += _variable_warnings(machine)
     warnings += forced_kernels(machine.environment, libraries)
     warnings += library_warnings(libraries, torchvision_problem)
     warnings += thread_warnings(libraries, machine)
-    warnings += _memory_warnings(machine, faults_per_mib)
+    if machine.memory_limit is not None and machine.memory_limit < MEMORY_NEEDED_GIB << 30:
+        gib = machine.memory_limit / 2**30
+        warnings.append(warning_for(WarningCode.SMALL_MEMORY, gib=gib, needed=MEMORY_NEEDED_GIB))
+    if faults_per_mib > FAULTS_PER_MIB:
+        when = "for each MiB that is used again"
+        warnings.append(warning_for(WarningCode.PAGE_FAULTS, faults=faults_per_mib, when=when))
     if ceilings is not None:
         # With other load the scaling says nothing about the machine, and OTHER_LOAD is reported already.
         scaling, count = ceilings.scaling() if ceilings.quiet else None, ceilings.threads
@@ -201,20 +214,6 @@ def library_warnings(libraries: Libraries, torchvision_problem: str | None = Non
     return warnings
 
 
-def _memory_warnings(machine: Machine, faults_per_mib: float | None) -> Iterator[WarningMessage]:
-    if machine.memory_limit is not None and machine.memory_limit < MEMORY_NEEDED_GIB << 30:
-        gib = machine.memory_limit / 2**30
-        yield warning_for(WarningCode.SMALL_MEMORY, gib=gib, needed=MEMORY_NEEDED_GIB)
-    if faults_per_mib is not None:
-        if faults_per_mib > FAULTS_PER_MIB:
-            when = "for each MiB that is used again"
-            yield warning_for(WarningCode.PAGE_FAULTS, faults=faults_per_mib, when=when)
-    elif machine.allocator == "glibc":
-        tunables = machine.environment.get("GLIBC_TUNABLES", "")
-        if "MALLOC_MMAP_THRESHOLD_" not in machine.environment and "mmap_threshold" not in tunables:
-            yield warning_for(WarningCode.DEFAULT_MALLOC)
-
-
 def _assignments(variables: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in variables.items())
 
@@ -231,13 +230,14 @@ def probe_torchvision() -> str | None:
     return None
 
 
-def probe_page_faults(mib: int = 64, rounds: int = 5) -> float:
+def probe_page_faults() -> float:
     """Return the page faults per MiB of a tensor that is freed and allocated again.
 
     Returns:
         0 if the memory is kept, 256 if every 4 KiB page is new.
     """
     torch = import_torch()
+    mib, rounds = 64, 5
     size = mib << 18  # floats
     # The first pages are always new, and glibc with raised thresholds settles after 7 rounds (measured).
     for _ in range(10):
@@ -246,21 +246,6 @@ def probe_page_faults(mib: int = 64, rounds: int = 5) -> float:
     for _ in range(rounds):
         torch.empty(size).fill_(1.0)
     return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / (mib * rounds)
-
-
-BF16_INNER_PRODUCT = (53, 1)
-"""The first Compute Library with an inner product in bf16."""
-FREEZING_MODES = ("compile", "max-autotune", "cpp-wrapper", "aot")
-SLOW_BF16 = 0.9
-"""bf16 ÷ fp32 below which a product counts as slower; both are the fastest of several blocks, equal within 10 %."""
-
-VNNI = ("avx_vnni", "avx512_vnni")
-FULL_RANGE = ("torchao", "static", "dynamic-per-tensor", "dynamic-per-channel")
-"""Recipes with activations of 8 bits in kernels that may saturate. torch's ``dynamic-x86`` and ``dynamic-onednn`` have
-7 bits, and QNNPACK's kernels multiply in 16 bits and add in 32."""
-
-SLOW_LINEAR = 0.8
-"""``torch.mm`` ÷ oneDNN in fp32 below which Linear layers are worth packing for oneDNN."""
 
 
 def thread_warnings(libraries: Libraries, machine: Machine, threads: int | None = None) -> list[WarningMessage]:

@@ -100,7 +100,7 @@ def read(source: PictureSource) -> Picture:
 
     if source.path is None:
         image = photograph()
-        picture = Picture("photograph", image, image.size)
+        picture = Picture(image, image.size)
     else:
         picture = read_picture(Path(source.path), upright=source.upright)
         image = picture.image
@@ -113,7 +113,7 @@ def read(source: PictureSource) -> Picture:
     if source.longest is not None and max(image.size) > source.longest:
         image.thumbnail((source.longest, source.longest))
         notes = (*notes, PictureNote.REDUCED)
-    return Picture(picture.name, image, size, notes)
+    return Picture(image, size, notes)
 
 
 def sampled(items: Sequence[T], limit: int | None, seed: int) -> Sequence[T]:

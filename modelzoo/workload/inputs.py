@@ -55,13 +55,11 @@ class Picture(msgspec.Struct, frozen=True):
     """An RGB picture.
 
     Attributes:
-        name: what results call it.
         image: the picture, in mode RGB.
         size: (width, height) of the picture in its file, which ``image`` may be smaller than.
         notes: conversions that were necessary.
     """
 
-    name: str
     image: Image
     size: tuple[int, int]
     notes: tuple[PictureNote, ...] = ()
@@ -80,14 +78,13 @@ def large_pictures_allowed() -> Iterator[None]:
         PIL.Image.MAX_IMAGE_PIXELS = before
 
 
-def read_picture(path: Path, name: str = "", upright: bool = False, data: bytes | None = None) -> Picture:
+def read_picture(path: Path, upright: bool = False, data: bytes | None = None) -> Picture:
     """Read a picture as RGB.
 
     16-bit pictures are scaled to 8 bits, CMYK and palettes converted; of an animation the first frame is taken.
 
     Args:
         path: the file.
-        name: what results call it; by default the file's name.
         upright: rotate the picture as its EXIF orientation says. The boxes of annotated sets refer to the picture as
             stored.
         data: the content of the file, if it has been read already.
@@ -118,7 +115,7 @@ def read_picture(path: Path, name: str = "", upright: bool = False, data: bytes 
             if rgb.getexif().get(_EXIF_ORIENTATION) in EXIF_QUARTER_TURNS:
                 size = (size[1], size[0])
             rgb = ImageOps.exif_transpose(rgb)
-        return Picture(name or path.name, rgb, size, tuple(notes))
+        return Picture(rgb, size, tuple(notes))
 
 
 def probe_picture(path: Path) -> tuple[tuple[int, int], int]:

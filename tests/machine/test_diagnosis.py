@@ -15,14 +15,19 @@ from modelzoo.records.profile import Ceilings, Gemm
 from modelzoo.warning import WarningMessage
 
 TWO_NODES = (NumaNode(0, "0-19", 20), NumaNode(1, "20-63", 44))
-MMAP_TUNABLE = {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=4294967296"}
 
 
 def warnings_of(
-    machine: Machine = SERVER, usage: CpuUsage | None = QUIET, ceilings: Ceilings | None = CEILINGS, **given: Any
+    machine: Machine = SERVER, usage: CpuUsage = QUIET, ceilings: Ceilings | None = CEILINGS, **given: Any
 ) -> tuple[WarningMessage, ...]:
     """The warnings for the good machine, unless something else is given."""
-    return diagnose(machine, given.pop("libraries", LIBRARIES), usage, ceilings, **given)
+    return diagnose(
+        machine,
+        given.pop("libraries", LIBRARIES),
+        usage,
+        ceilings,
+        **{"faults_per_mib": 0.1, "torchvision_problem": None, **given},
+    )
 
 
 def codes(*given: Any, **named: Any) -> set[str]:
@@ -41,9 +46,6 @@ def codes(*given: Any, **named: Any) -> set[str]:
         (None, {"threads": Threads(8, 8, 8, 8.0)}, {}),
         (None, {"numa_nodes": 2, "nodes": TWO_NODES[:1]}, {}),  # bound to one of them
         ("SMALL_MEMORY", {"memory_limit": 4 << 30}, {}),
-        ("DEFAULT_MALLOC", {"allocator": "glibc"}, {}),
-        (None, {"allocator": "glibc", "environment": {"MALLOC_MMAP_THRESHOLD_": "4294967296"}}, {}),
-        (None, {"allocator": "glibc", "environment": MMAP_TUNABLE}, {}),
         ("WAIT_POLICY", {"environment": {"OMP_WAIT_POLICY": "PASSIVE"}}, {}),
         ("FAST_MATH", {"environment": {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}}, {}),
         *((None, {"environment": {"DNNL_DEFAULT_FPMATH_MODE": value}}, {}) for value in ("STRICT", "0", "")),
@@ -158,8 +160,6 @@ LIKE_MM = (("fp32", 2048, "mm", 200.0), ("fp32", 1024, "conv", 400.0))
         ("OPENBLAS_LIMIT", {"threads": Threads(192, 192, 192, None)}, LIMITED, "default is 128 and not all 192 cores"),
         (None, {}, LIMITED, ""),
         ("PAGE_FAULTS", {}, {"faults_per_mib": 256.0}, ""),
-        # doctor's probe decides over the variables.
-        (None, {"allocator": "glibc"}, {"usage": None, "ceilings": None, "faults_per_mib": 0.1}, ""),
     ],
 )
 def test_libraries_and_ceilings_give_exactly_their_own_warning(

@@ -27,7 +27,7 @@ from modelzoo.workload.inputs import Picture
 # pycocotools triggers it in numpy 2.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 TASK = Detection(lambda picture: picture, lambda: {1: (1, "square"), 2: (2, "quadrangle")}, masks=True)
-PICTURE = Picture("a", Image.new("RGB", (100, 50)), (200, 100))
+PICTURE = Picture(Image.new("RGB", (100, 50)), (200, 100))
 ROWS = [(None, PICTURE)]
 
 
