@@ -9,7 +9,7 @@ import pytest
 from calls import called
 from places import DATA
 
-from modelzoo.cli.parser import ENDED, Ended
+from modelzoo.cli.parser import ENDED
 from modelzoo.setting import choices
 
 MLP = "examples/mlp"
@@ -209,14 +209,19 @@ def test_a_bad_environment_value_is_one_line(
 
 
 @pytest.mark.parametrize(
-    "each",
-    [each for each in ENDED if each.command.startswith("modelzoo") and each.name.startswith("--")],
-    ids=lambda each: each.name,
+    ("command", "name", "instead"),
+    [
+        (command, name, instead)
+        for commands, options in ENDED.items()
+        for command in commands
+        for name, instead in options.items()
+        if command.startswith("modelzoo") and name.startswith("--")
+    ],
 )
-def test_an_option_that_ended_names_what_to_do_instead(each: Ended) -> None:
+def test_an_option_that_ended_names_what_to_do_instead(command: str, name: str, instead: str) -> None:
     """Whatever its value, and before anything else is looked at."""
-    for option in ([each.name, "nonsense"], [f"{each.name}=3"]):
-        assert each.instead in error(*each.command.split()[1:], "no-such-workload", *option)
+    for option in ([name, "nonsense"], [f"{name}=3"]):
+        assert instead in error(*command.split()[1:], "no-such-workload", *option)
 
 
 @pytest.mark.parametrize("path", ["", "a" * 5000, "name=", "\udcff.json", "a\nb.json"])
