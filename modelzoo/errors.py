@@ -95,16 +95,6 @@ class NoAnswerError(ModelzooError):
 
 
 KINDS: dict[str, type[ModelzooError]] = {
-    kind.__name__: kind
-    for kind in (
-        ModelzooError,
-        UsageError,
-        EnvironmentProblem,
-        InputError,
-        WeightsError,
-        DamagedWeightsError,
-        WorkerError,
-        NoAnswerError,
-    )
+    name: kind for name, kind in globals().items() if isinstance(kind, type) and issubclass(kind, ModelzooError)
 }
 """Class by name, for errors that a worker reports to its parent."""

@@ -64,8 +64,7 @@ class Effort(msgspec.Struct, frozen=True):
         ),
     ] = MARGIN
     budget: Annotated[
-        float | None,
-        Option("take at most this long, accuracy checks included: 90s, 10m, 2h", "TIME", duration),
+        float | None, Option("take at most this long, accuracy checks included: 90s, 10m, 2h", "TIME", duration)
     ] = None
 
     def __post_init__(self) -> None:

@@ -109,8 +109,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = None
     channels_last: Annotated[
-        bool,
-        Field("use the channels-last memory format", "", label=Labelled.NAMED, is_execution=True),
+        bool, Field("use the channels-last memory format", "", label=Labelled.NAMED, is_execution=True)
     ] = False
     weights: Annotated[
         Argument,

@@ -262,11 +262,7 @@ def new_result(jobs: Jobs, name: str = "") -> Result:
 
     requested = tuple(SettingRequest(work.name, setting) for work, settings in jobs for setting in settings)
     return Result(
-        command=tuple(sys.argv),
-        created=now(),
-        requested=requested,
-        commit=suite_revision(CHECKOUT),
-        name=name,
+        command=tuple(sys.argv), created=now(), requested=requested, commit=suite_revision(CHECKOUT), name=name
     )
 
 

@@ -164,10 +164,7 @@ class Instances(msgspec.Struct, frozen=True):
         ),
     ] = None
     smt: Annotated[
-        Smt,
-        Option(
-            "off (default): one thread on each core, its sibling idle; on: a thread on every hardware thread",
-        ),
+        Smt, Option("off (default): one thread on each core, its sibling idle; on: a thread on every hardware thread")
     ] = Smt.OFF
     slo: Annotated[
         LatencyBound | None,
@@ -311,8 +308,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     base_env: Annotated[tuple[str, ...], Option(_ENVIRONMENT.format("base"), "NAME=VALUE")] = ()
     head_env: Annotated[tuple[str, ...], Option(_ENVIRONMENT.format("head"), "NAME=VALUE")] = ()
     allow: Annotated[
-        tuple[str, ...],
-        Option("compare rows in spite of this, see 'modelzoo compare --help'; may be repeated", "WHAT"),
+        tuple[str, ...], Option("compare rows in spite of this, see 'modelzoo compare --help'; may be repeated", "WHAT")
     ] = ()
     fail_on: Annotated[
         tuple[str, ...],

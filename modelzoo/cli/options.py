@@ -201,9 +201,7 @@ def add_compare(parser: Parser) -> None:
     )
     parser.add_argument("others", nargs="+", metavar="OTHER", help="what to compare with it; one table for each")
     parser.add_argument(
-        "--metric",
-        choices=METRICS,
-        help="what to compare (default: latency; of instances, throughput)",
+        "--metric", choices=METRICS, help="what to compare (default: latency; of instances, throughput)"
     )
     parser.add_argument(
         "--pair",
@@ -241,12 +239,7 @@ def add_compare(parser: Parser) -> None:
         help="also print all that baseline and candidate share, and what explains every row",
     )
     add_format(parser, "terminal")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="write to FILE instead of stdout (-); .html: a page",
-    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout (-); .html: a page")
     add_redact(parser)
     parser.calls("stored:compare_command", Namespace)
 

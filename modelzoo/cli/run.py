@@ -87,10 +87,7 @@ def run_settings(jobs: Jobs, how: Measurement, output: Output) -> int:
         return exit_code(stored.result, rows, how.strict)
 
     return measured(
-        stored,
-        lambda progress: measure_session(jobs, how, stored, progress),
-        show,
-        lambda: len(stored.result.runs),
+        stored, lambda progress: measure_session(jobs, how, stored, progress), show, lambda: len(stored.result.runs)
     )
 
 
@@ -229,11 +226,7 @@ def planned(jobs: Jobs, how: Measurement, machine: Machine) -> tuple[list[Reques
 
 
 def _judge(
-    requests: Sequence[Request],
-    judging: dict[str, Judging],
-    effort: Effort,
-    stored: ResultFile,
-    progress: LiveProgress,
+    requests: Sequence[Request], judging: dict[str, Judging], effort: Effort, stored: ResultFile, progress: LiveProgress
 ) -> float:
     """Judge settings, before any is timed: how long it takes is known only when it is done.
 

@@ -123,8 +123,7 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
 def add_comparison(parser: argparse.ArgumentParser) -> None:
     """Add the options that name several settings."""
     group = parser.add_argument_group(
-        "comparison",
-        "The settings that are compared are interleaved. The first is the baseline of the speedups.",
+        "comparison", "The settings that are compared are interleaved. The first is the baseline of the speedups."
     )
     group.add_argument(
         "--vary",

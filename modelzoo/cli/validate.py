@@ -146,7 +146,7 @@ def judge_part(jobs: Jobs, part: tuple[int, int], accuracy: Accuracy, output: st
     items = sum(each.shard.items for each in results)
     out.print(
         f"part {number} of {count}: {items} of {shards.plan.items} {plural(shards.plan.item_name)} are judged, in "
-        f"{place or 'no file'}; 'modelzoo validate --merge FILE…' judges all parts together",
+        f"{place or 'no file'}; 'modelzoo validate --merge FILE…' judges all parts together"
     )
     say_missing(writer)
     if problem:

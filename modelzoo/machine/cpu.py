@@ -59,17 +59,8 @@ _PARTS = {
 FEATURES = {
     "aarch64": ("fphp", "asimdhp", "asimddp", "sve", "sve2", "i8mm", "bf16", "svebf16", "sme", "sme2"),
     "x86_64": (
-        "avx",
-        "fma",
-        "avx2",
-        "avx_vnni",
-        "avx512f",
-        "avx512_vnni",
-        "avx512_bf16",
-        "avx512_fp16",
-        "amx_tile",
-        "amx_bf16",
-        "amx_int8",
+        *("avx", "fma", "avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
+        *("amx_tile", "amx_bf16", "amx_int8"),
     ),
 }
 """The CPU flags that decide which kernels can run, by architecture. Others are not recorded."""

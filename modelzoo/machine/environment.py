@@ -34,30 +34,9 @@ KERNEL_VARIABLES = {
 IMAGE_ID_VARIABLE = "MODELZOO_IMAGE_ID"
 """The variable that tells a worker in a container the id of its image."""
 RECORDED_PREFIXES = (
-    "OMP_",
-    "KMP_",
-    "GOMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "GOTO_",
-    "BLIS_",
-    "NVPL_",
-    "DNNL_",
-    "ONEDNN_",
-    "MKLDNN_",
-    "ARM_COMPUTE_",
-    "ATEN_",
-    "TORCH",
-    "PYTORCH_",
-    "NVIDIA_TF32_OVERRIDE",
-    "MALLOC_",
-    "GLIBC_TUNABLES",
-    "LD_PRELOAD",
-    "LD_BIND_NOW",
-    "THP_MEM_ALLOC_ENABLE",
-    "LRU_CACHE_CAPACITY",
-    "MODELZOO_",
-    "QEMU_",
+    *("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "NVPL_", "DNNL_", "ONEDNN_", "MKLDNN_"),
+    *("ARM_COMPUTE_", "ATEN_", "TORCH", "PYTORCH_", "NVIDIA_TF32_OVERRIDE", "MALLOC_", "GLIBC_TUNABLES"),
+    *("LD_PRELOAD", "LD_BIND_NOW", "THP_MEM_ALLOC_ENABLE", "LRU_CACHE_CAPACITY", "MODELZOO_", "QEMU_"),
 )
 """A variable whose name starts with one of these is recorded with each result."""
 _BOOKKEEPING = "TORCH_WARM_POOL"

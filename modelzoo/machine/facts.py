@@ -124,16 +124,7 @@ def _sve_bits(root: Path) -> int | None:
     return None if length is None else length * 8
 
 
-_HYPERVISORS = (
-    "QEMU",
-    "KVM",
-    "VMware",
-    "Microsoft Corporation",
-    "Amazon EC2",
-    "Google",
-    "Alibaba Cloud",
-    "Xen",
-)
+_HYPERVISORS = ("QEMU", "KVM", "VMware", "Microsoft Corporation", "Amazon EC2", "Google", "Alibaba Cloud", "Xen")
 """Words in the firmware of virtual machines. Those of Alibaba and Amazon contain only the vendor's name."""
 _AZURE_ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
 """Tells Azure from other Hyper-V machines (source: cloud-init, DataSourceAzure)."""

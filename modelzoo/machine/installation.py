@@ -182,12 +182,7 @@ _BUNDLED_FILES = {
 }
 
 
-_OPENBLAS_CONFIGURATION = (
-    "openblas_get_config",
-    "openblas_get_config64_",
-    "scipy_openblas_get_config",
-    "scipy_openblas_get_config64_",
-)
+_OPENBLAS_CONFIGURATION = [f"{by}openblas_get_config{bits}" for by in ("", "scipy_") for bits in ("", "64_")]
 """Its name without and with 64-bit integers, and in the builds of numpy and scipy."""
 
 

@@ -47,16 +47,8 @@ def parse_stat(text: str, cpus: frozenset[int]) -> tuple[int, int] | None:
     return (busy, stolen) if lines else None
 
 
-class _Snapshot(msgspec.Struct, frozen=True):
-    """Counters at one time; those of the system are ``None`` where it does not have them."""
-
-    clock: float
-    own_seconds: float
-    faults: int
-    switches: int
-    busy: int | None = None
-    stolen: int | None = None
-    throttled: float | None = None
+Counters = dict[str, float | None]
+"""Counters at one time, by name; those of the system are ``None`` where it does not have them."""
 
 
 class CpuUsageMonitor:
@@ -74,8 +66,8 @@ class CpuUsageMonitor:
         self._pid = os.getpid() if pid is None else pid
         self._root = root
         self._cpus = linux.allowed_cpus()
-        self._before: _Snapshot | None = None
-        self._gaps: list[tuple[_Snapshot, _Snapshot]] = []
+        self._before: Counters | None = None
+        self._gaps: list[tuple[Counters, Counters]] = []
         self._mhz_before: list[float] = []
 
     def start(self) -> CpuUsageMonitor:
@@ -111,7 +103,7 @@ class CpuUsageMonitor:
 
         def spent(name: str) -> float | None:
             """How far a counter went between the gaps."""
-            pairs = [(getattr(start, name), getattr(end, name)) for start, end in zip(starts, ends)]
+            pairs = [(start[name], end[name]) for start, end in zip(starts, ends)]
             known = [second - first for first, second in pairs if first is not None and second is not None]
             return sum(known) if known else None
 
@@ -137,18 +129,18 @@ class CpuUsageMonitor:
             huge_pages=huge_page_bytes(self._root),
         )
 
-    def _snapshot(self) -> _Snapshot:
+    def _snapshot(self) -> Counters:
         usage, throttled = resource.getrusage(resource.RUSAGE_SELF), read_throttling(self._root)
         busy, stolen = parse_stat(linux.read_text(self._root / "proc/stat") or "", self._cpus) or (None, None)
-        return _Snapshot(
-            time.perf_counter(),
-            process_tree_seconds(self._pid),
-            usage.ru_minflt,
-            usage.ru_nivcsw,
-            busy,
-            stolen,
-            None if throttled is None else throttled.seconds,
-        )
+        return {
+            "clock": time.perf_counter(),
+            "own_seconds": process_tree_seconds(self._pid),
+            "faults": usage.ru_minflt,
+            "switches": usage.ru_nivcsw,
+            "busy": busy,
+            "stolen": stolen,
+            "throttled": None if throttled is None else throttled.seconds,
+        }
 
 
 def process_tree_seconds(pid: int) -> float:
@@ -172,11 +164,7 @@ def process_tree_seconds(pid: int) -> float:
     return total
 
 
-_NPU_FIELDS = {
-    "mhz": r"Aicore curFreq\(MHZ\)",
-    "watts": r"NPU Real-time Power\(W\)",
-    "celsius": r"Temperature\(C\)",
-}
+_NPU_FIELDS = {"mhz": r"Aicore curFreq\(MHZ\)", "watts": r"NPU Real-time Power\(W\)", "celsius": r"Temperature\(C\)"}
 """The lines of ``npu-smi info -t common`` that are read; the first temperature is that of the NPU."""
 
 

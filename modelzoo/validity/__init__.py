@@ -15,12 +15,5 @@ from modelzoo.validity.classification import Classification
 from modelzoo.validity.detection import Detection, listed
 from modelzoo.validity.language import LanguageModeling
 from modelzoo.validity.picture_sets import sampled, wnids
-from modelzoo.validity.squad import (
-    Question,
-    Windows,
-    best_span,
-    builtin_passages,
-    builtin_questions,
-    paragraph_offsets,
-)
+from modelzoo.validity.squad import Question, Windows, best_span, builtin_passages, builtin_questions, paragraph_offsets
 from modelzoo.validity.task import Predictor, PreparedItem, ScoredTask, Task, TaskContext, stacked

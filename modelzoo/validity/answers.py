@@ -157,10 +157,7 @@ class Answers(Task):
     def figures(self, rows: Sequence[Row]) -> dict[str, float]:
         """EM and F1 of both models from 0 to 1, and how much answers and logits changed."""
         names = ("em_reference", "em_tested", "f1_reference", "f1_tested", "identical_answers", "answer_agreement")
-        return {
-            **{name: mean(rows, name) for name in names},
-            **means_and_largest(rows, "logit_drift", "logit_error"),
-        }
+        return {**{name: mean(rows, name) for name in names}, **means_and_largest(rows, "logit_drift", "logit_error")}
 
     def shown_items(self, rows: Sequence[Row]) -> ShownAnswers:
         """Those whose answer changed first."""

@@ -40,16 +40,7 @@ from modelzoo.validity.layers import compare_layers, explained
 from modelzoo.validity.layers import exhibits as layer_exhibits
 from modelzoo.validity.prefetch import batches, padded, prefetch
 from modelzoo.validity.rows import clusters
-from modelzoo.validity.task import (
-    ExhibitSink,
-    Predictor,
-    PreparedItem,
-    Progress,
-    Task,
-    TaskContext,
-    no_exhibit,
-    no_progress,
-)
+from modelzoo.validity.task import ExhibitSink, Predictor, PreparedItem, Progress, Task, TaskContext
 from modelzoo.workload.inputs import large_pictures_allowed
 
 SHARDS = 100
@@ -92,8 +83,8 @@ def compare(
     tested: Predictor,
     indices: Sequence[int] | None = None,
     *,
-    progress: Progress = no_progress,
-    exhibit: ExhibitSink = no_exhibit,
+    progress: Progress = lambda judged: None,
+    exhibit: ExhibitSink = lambda exhibit: None,
 ) -> PartialResult:
     """Compare both models' predictions for the items at ``indices`` (default: all).
 
@@ -241,7 +232,7 @@ MINIMUM_ITEMS = 2
 """Items that any pass requires: one picture is never enough."""
 
 
-def conclude(task: Task, result: PartialResult, exhibit: ExhibitSink = no_exhibit) -> Validity:
+def conclude(task: Task, result: PartialResult, exhibit: ExhibitSink = lambda exhibit: None) -> Validity:
     """Judge the results of all items: complete the checks, decide, and hand over the files that list the items."""
     name, columns = task.csv
     for chunk in batches(result.rows, CSV_CHUNK):

@@ -26,7 +26,7 @@ from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import ResolvedSetting
 from modelzoo.validity.checks import SIGNIFICANT_BITS
 from modelzoo.validity.judging import bind, compare, conclude
-from modelzoo.validity.task import ExhibitSink, Predictor, Progress, Task, TaskContext, no_exhibit, no_progress
+from modelzoo.validity.task import ExhibitSink, Predictor, Progress, Task, TaskContext
 from modelzoo.workload.declaration import Inputs, Workload
 
 REFERENCE_NAME = "fp32"
@@ -67,8 +67,8 @@ def validate(
     inputs: Inputs,
     request: ValidityRequest,
     *,
-    progress: Progress = no_progress,
-    exhibit: ExhibitSink = no_exhibit,
+    progress: Progress = lambda judged: None,
+    exhibit: ExhibitSink = lambda exhibit: None,
 ) -> ValidityReport:
     """Judge the predictions of a setting; the report lacks the provenance.
 

@@ -38,13 +38,6 @@ def prefetch(items: Iterable[Any], prepare: Callable[[Any], T], batch: int, thre
                 yield pending.pop().result()
 
 
-def model_threads() -> int:
-    """The number of threads that the model uses; preparation may use as many, since the two alternate."""
-    import torch
-
-    return int(torch.get_num_threads())
-
-
 def limit_openmp_to_one_thread() -> None:
     """Keep torch's operators in a preparing thread from starting OpenMP threads of their own.
 

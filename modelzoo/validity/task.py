@@ -32,7 +32,6 @@ from modelzoo.records.validity import (
 )
 from modelzoo.validity.checks import FEWEST_ITEMS, check_value, usable
 from modelzoo.validity.picture_sets import PictureItem, builtin_crops, reduced
-from modelzoo.validity.prefetch import model_threads
 from modelzoo.validity.rows import Metric, Rule, clusters, column, mean, ratio
 
 Progress = Callable[[JudgedSoFar], None]
@@ -90,14 +89,6 @@ class PreparedItem(msgspec.Struct, frozen=True):
     rows: Sequence[Any]
     notes: tuple[PictureNote, ...] = ()
     source: Any = None
-
-
-def no_progress(judged: JudgedSoFar) -> None:
-    """Show nothing."""
-
-
-def no_exhibit(exhibit: Exhibit) -> None:
-    """Write nothing."""
 
 
 T = TypeVar("T", bound="Task")
@@ -361,7 +352,10 @@ class PictureTask(Task):
         return item.file
 
     def preparing_threads(self) -> int:
-        return model_threads()
+        """As many as the model uses: preparing and predicting alternate."""
+        import torch
+
+        return int(torch.get_num_threads())
 
     def counts(self, rows: Sequence[Row]) -> dict[str, int]:
         photographs = {"photographs": 1} if self.context.request.data is None else {}

@@ -22,18 +22,9 @@ OFFLINE = ("MODELZOO_OFFLINE", "HF_HUB_OFFLINE")
 NETWORK_TIMEOUT_SECONDS = 20
 CONFIG = "config.json"
 REPOSITORY_FILES = (
-    CONFIG,
-    "preprocessor_config.json",
-    "vocab.txt",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "tokenizer.model",
+    *(CONFIG, "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+    *("added_tokens.json", "vocab.txt", "vocab.json", "merges.txt"),
+    *("spiece.model", "sentencepiece.bpe.model", "tokenizer.model"),
 )
 """What is downloaded from a Hugging Face repository beside the weights."""
 SHA256_DIGITS = 64

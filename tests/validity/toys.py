@@ -17,7 +17,7 @@ from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import Answers, Classification, Detection, Predictor, judging, squad
 from modelzoo.validity.checks import SIGNIFICANT_BITS
-from modelzoo.validity.task import ExhibitSink, Progress, Task, TaskContext, no_exhibit, no_progress
+from modelzoo.validity.task import ExhibitSink, Progress, Task, TaskContext
 
 CLASSES = 7
 
@@ -68,8 +68,8 @@ def judge(
     reference: Predictor,
     tested: Predictor,
     request: ValidityRequest,
-    progress: Progress = no_progress,
-    exhibit: ExhibitSink = no_exhibit,
+    progress: Progress = lambda judged: None,
+    exhibit: ExhibitSink = lambda exhibit: None,
 ) -> Validity:
     """Run both models over the data set and judge ``tested``."""
     bound = bind(workload, task, reference, tested, request)
