@@ -201,7 +201,7 @@ class Field(msgspec.Struct, frozen=True):
     """
 
     help: str
-    metavar: str
+    metavar: str = ""
     choices: tuple[str, ...] = ()
     others: str = ""
     low: int | None = None

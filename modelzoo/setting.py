@@ -28,7 +28,6 @@ class Setting(msgspec.Struct, frozen=True):
         Public,
         Field(
             "fp32, tf32 (fp32 tensors, which kernels of CUDA devices round), bf16, fp16 or int8",
-            "",
             choices=("fp32", "tf32", "bf16", "fp16", "int8"),
             is_execution=True,
         ),
@@ -38,7 +37,6 @@ class Setting(msgspec.Struct, frozen=True):
         Field(
             "how bf16 or fp16 is enabled: fastmath (tensors stay fp32, kernels round internally), autocast, cast (the "
             "whole model is converted), or hint (OpenVINO's own: it chooses the layers)",
-            "",
             choices=("fastmath", "autocast", "cast", "hint"),
             is_execution=True,
         ),
@@ -109,7 +107,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = None
     channels_last: Annotated[
-        bool, Field("use the channels-last memory format", "", label=Labelled.NAMED, is_execution=True)
+        bool, Field("use the channels-last memory format", label=Labelled.NAMED, is_execution=True)
     ] = False
     weights: Annotated[
         Argument,
@@ -170,7 +168,6 @@ class Setting(msgspec.Struct, frozen=True):
         bool,
         Field(
             "time the whole pipeline of the workload, from its raw input to its answer, and each stage of it",
-            "",
             label=Labelled.NAMED,
         ),
     ] = False
@@ -178,7 +175,6 @@ class Setting(msgspec.Struct, frozen=True):
         bool,
         Field(
             "time the copies of the inputs to an accelerator and of the outputs back as well",
-            "",
             label=Labelled.NAMED,
             word="copies",
             per_process=True,

@@ -5,6 +5,7 @@ Warnings never stop a run. They are stored in the result and shown with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum, IntEnum
 
 import msgspec
@@ -25,19 +26,12 @@ class Severity(IntEnum):
     NOTE = 2
 
 
-Declared = tuple[Severity, str, str]
+def _of(severity: Severity) -> Callable[[str, str], tuple[Severity, str, str]]:
+    """What declares a code of this severity, by its message and its hint."""
+    return lambda message, hint: (severity, message, hint)
 
 
-def _invalidates(message: str, hint: str) -> Declared:
-    return Severity.INVALIDATES, message, hint
-
-
-def _distorts(message: str, hint: str) -> Declared:
-    return Severity.DISTORTS, message, hint
-
-
-def _note(message: str, hint: str) -> Declared:
-    return Severity.NOTE, message, hint
+_invalidates, _distorts, _note = map(_of, Severity)
 
 
 class WarningCode(Enum):

@@ -7,19 +7,7 @@ import sys
 
 from rich.console import Console
 
-from modelzoo.cli.files import (
-    SUFFIXES,
-    check_directory,
-    deliver,
-    format_of,
-    new_result,
-    output_file,
-    path_text,
-    result_path,
-    say_where,
-    tell,
-    write_reproducers,
-)
+from modelzoo.cli import files
 from modelzoo.cli.measuring import FAIL_ON, Check
 from modelzoo.cli.options import FORMATS, Measurement, Output
 from modelzoo.cli.run import measure_session, measured, show_plan
@@ -49,12 +37,12 @@ def check_command(args: argparse.Namespace, wanted: Check, how: Measurement, out
     Raises:
         ModelzooError: an option is not valid, or an environment cannot be made; nothing has been measured.
     """
-    target = output_file(output.output)
+    target = files.output_file(output.output)
     asked = wanted.format
     if target is not None:
-        check_directory(target)
-        asked = asked or SUFFIXES.get(target.suffix, "markdown")
-    form = format_of(asked, target, FORMATS)
+        files.check_directory(target)
+        asked = asked or files.SUFFIXES.get(target.suffix, "markdown")
+    form = files.format_of(asked, target, FORMATS)
     conditions, allowed = fail_on(wanted.fail_on or FAIL_ON, "latency"), allowances(wanted.allow)
     for name in ("python", "image"):
         if getattr(args, name) is not None:
@@ -67,22 +55,22 @@ def check_command(args: argparse.Namespace, wanted: Check, how: Measurement, out
         how = replace(how, effort=replace(how.effort, budget=budget))
     if output.dry_run:
         return show_plan(_both(plain, base.interpreter, head.interpreter), how)
-    jobs = _both(plain, *builds.interpreters(base, head, tell))
-    result = new_result(jobs, name=output.label)
-    stored = ResultFile(result_path(wanted.json, result.created, "--json"), result, "--json")
+    jobs = _both(plain, *builds.interpreters(base, head, files.tell))
+    result = files.new_result(jobs, name=output.label)
+    stored = ResultFile(files.result_path(wanted.json, result.created, "--json"), result, "--json")
 
     def show(out: Console, ended_early: bool) -> int:
-        found = compare_interleaved(StoredResult(path_text(stored.path), stored.result), NAMES, allowed)
+        found = compare_interleaved(StoredResult(files.path_text(stored.path), stored.result), NAMES, allowed)
         judged, titles = gate(found, conditions), (base.title, head.title)
 
         def page(found: Comparison, judged: Gate) -> list[Block]:
             return document(stored.result, found, judged, titles, details=how.details)
 
         try:
-            deliver(rendered([(found, judged)], form, page, target), target)
+            files.deliver(rendered([(found, judged)], form, page, target), target)
         finally:
-            write_reproducers(stored.path, stored.result, tell)
-            say_where(stored, tell)
+            files.write_reproducers(stored.path, stored.result, files.tell)
+            files.say_where(stored, files.tell)
         if any(judged.failures):
             return 1
         return 2 if judged.exit_code or any(run.error for run in stored.result.runs) else 0

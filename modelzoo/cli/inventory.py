@@ -18,24 +18,7 @@ from modelzoo.engines import ENGINES, INSTALL
 from modelzoo.errors import DamagedWeightsError, ModelzooError, UsageError, WeightsError
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.workload import Verification
-from modelzoo.workload import Workload
-from modelzoo.workload.checkpoints import (
-    Checkpoint,
-    Checksum,
-    fetch_checkpoint,
-    find_checkpoint,
-    pin_checkpoint,
-    verify_checkpoint,
-)
-from modelzoo.workload.discovery import (
-    CHECKOUT,
-    ZOO,
-    available_workloads,
-    is_checkout,
-    library_models,
-    load_workload,
-    workloads_directory,
-)
+from modelzoo.workload import Workload, checkpoints, discovery
 from modelzoo.workload.state import convert_weights
 
 if TYPE_CHECKING:
@@ -59,7 +42,7 @@ def list_command(args: argparse.Namespace) -> int:
         print_lines(schema_text().splitlines())
         return 0
     if args.library is not None:
-        print_lines(library_models(args.library))
+        print_lines(discovery.library_models(args.library))
         return 0
     print_document(
         [
@@ -83,15 +66,15 @@ def _table(caption: str, titles: Sequence[str], rows: Sequence[Sequence[str]], n
 
 
 def _workloads() -> list[tuple[str, ...]]:
-    examples = sorted(CHECKOUT.glob("examples/*/workload.py")) if is_checkout() else []
-    names = [*available_workloads(), *(str(path.parent.relative_to(CHECKOUT)) for path in examples)]
+    examples = sorted(discovery.CHECKOUT.glob("examples/*/workload.py")) if discovery.is_checkout() else []
+    names = [*discovery.available_workloads(), *(str(path.parent.relative_to(discovery.CHECKOUT)) for path in examples)]
     return [_workload(name) for name in names]
 
 
 def _workload(name: str) -> tuple[str, ...]:
     """What to type, what it is, its default input, whether its weights are here, and whether it can be judged."""
     try:
-        work = load_workload(workloads_directory() / name)
+        work = discovery.load_workload(discovery.workloads_directory() / name)
     except UsageError as error:
         return name, str(error), "", "", ""
     inputs = work.defaults or f"batch {work.batch}"
@@ -103,7 +86,7 @@ def _weights(work: Workload) -> str:
     if checkpoint is None:
         return "random only"
     try:
-        return "here" if find_checkpoint(checkpoint) else f"not here ({checkpoint.size})"
+        return "here" if checkpoints.find_checkpoint(checkpoint) else f"not here ({checkpoint.size})"
     except ModuleNotFoundError as error:
         return f"unknown: {error.name} is not installed"
 
@@ -114,7 +97,7 @@ def _engines() -> list[tuple[str, ...]]:
     found = {name: installed_version(name) for name in ENGINES}
     found["jittor"] = environment.version()  # in an environment of its own
     install = {**INSTALL, "jittor": environment.how_to_install()}
-    if not is_checkout():
+    if not discovery.is_checkout():
         install["torch"] = f"pip install '{DISTRIBUTION}[torch]'"
     return [(name, version or MISSING, "" if version else install[name]) for name, version in found.items()]
 
@@ -171,7 +154,7 @@ def _convert(args: argparse.Namespace) -> int:
     return 0
 
 
-def _checkpoints(workload: Workload, every: bool) -> list[Checkpoint]:
+def _checkpoints(workload: Workload, every: bool) -> list[checkpoints.Checkpoint]:
     """The checkpoint of the default options, or every one."""
     default = workload.checkpoint(workload.option_values({}))
     return workload.checkpoints() if every else [default] if default is not None else []
@@ -181,9 +164,9 @@ def _fetch(workloads: Sequence[Workload], every: bool) -> None:
     """Download the checkpoints that are not on this machine: those of the default options, or every one."""
     for workload in workloads:
         for checkpoint in _checkpoints(workload, every):
-            if find_checkpoint(checkpoint) is None:
+            if checkpoints.find_checkpoint(checkpoint) is None:
                 tell(f"fetching {checkpoint.name} ({checkpoint.size})")
-                fetch_checkpoint(checkpoint)
+                checkpoints.fetch_checkpoint(checkpoint)
 
 
 def _pin(workloads: Sequence[Workload], every: bool) -> int:
@@ -192,13 +175,13 @@ def _pin(workloads: Sequence[Workload], every: bool) -> int:
         for checkpoint in _checkpoints(workload, every):
             tell(f"downloading {checkpoint.name} ({checkpoint.size})")
             try:
-                pinned = pin_checkpoint(checkpoint)
+                pinned = checkpoints.pin_checkpoint(checkpoint)
             except DamagedWeightsError:
                 raise
             except WeightsError as error:
                 raise WeightsError(f"{error}; pin it on a machine that can reach the hub") from error
             values = (("commit", pinned.commit), ("sha256", pinned.sha256))
-            place = workload.name if workload.directory == ZOO else workload.directory / "workload.py"
+            place = workload.name if workload.directory == discovery.ZOO else workload.directory / "workload.py"
             print_lines([f"# {place}: {checkpoint.name}", *(f'{name}="{value}",' for name, value in values if value)])
     return 0
 
@@ -213,11 +196,11 @@ def _states(
     is_incomplete = False
     for workload in workloads:
         for checkpoint in workload.checkpoints():
-            path = find_checkpoint(checkpoint)
+            path = checkpoints.find_checkpoint(checkpoint)
             state = "not here" if path is None else "here"
             if path is not None and verify:
                 try:
-                    checksum = verify_checkpoint(checkpoint, path)
+                    checksum = checkpoints.verify_checkpoint(checkpoint, path)
                 except ModelzooError as error:
                     errors.append(str(error))
                     state = "DAMAGED"
@@ -230,7 +213,7 @@ def _states(
     return rows, errors, is_incomplete
 
 
-def _extent(checksum: Checksum) -> str:
+def _extent(checksum: checkpoints.Checksum) -> str:
     """How much of a checksum was compared with the declared one."""
     if checksum.verification is Verification.FULL:
         return "verified"

@@ -15,19 +15,7 @@ from time import perf_counter
 import msgspec
 from rich.console import Console
 
-from modelzoo.cli.files import (
-    ended_early,
-    new_result,
-    print_document,
-    print_result,
-    result_lines,
-    result_path,
-    results_directory,
-    say_where,
-    stored_code,
-    tell,
-    write_reproducers,
-)
+from modelzoo.cli import files
 from modelzoo.cli.options import Accuracy, Measurement, Output
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.document import terminal
@@ -72,15 +60,15 @@ def run_settings(jobs: Jobs, how: Measurement, output: Output) -> int:
     """
     if output.dry_run:
         return show_plan(jobs, how)
-    result = new_result(jobs, output.label)
+    result = files.new_result(jobs, output.label)
     # Writing the file now shows whether it can be written, not after minutes.
-    stored = ResultFile(result_path(output.output, result.created), result)
+    stored = ResultFile(files.result_path(output.output, result.created), result)
 
     def show(out: Console, interrupted: bool) -> int:
         failed = stored.result.only_error()
         if failed is not None and not interrupted:
             # Everything failed for the same reason: print it once instead of an empty table.
-            tell(f"modelzoo: error: {failed.error}")
+            files.tell(f"modelzoo: error: {failed.error}")
             return 2
         rows = summary.rows(stored.result)
         _show(stored, rows, out, how, output.output)
@@ -96,7 +84,7 @@ def show_plan(jobs: Jobs, how: Measurement) -> int:
     machine = facts.read_machine()
     requests, effort = planned(jobs, how, machine)
     budget = schedule.budget(requests, effort)
-    print_document(plan.document(new_result(jobs), machine, effort, budget, validates=how.validate))
+    files.print_document(plan.document(files.new_result(jobs), machine, effort, budget, validates=how.validate))
     return 0
 
 
@@ -110,17 +98,17 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, how: Mea
             out.print(f"roofline: {plot.write(stored.path.with_suffix('.svg'))}")
     except OSError as error:  # the disk is full
         out.print(f"no roofline: its file cannot be written: {error.strerror}")
-    write_reproducers(stored.path, stored.result, out.print)
-    say_where(stored, out.print, details=not how.details)
+    files.write_reproducers(stored.path, stored.result, out.print)
+    files.say_where(stored, out.print, details=not how.details)
     for line in view.baseline_lines(rows):
         out.print(line)
-    print_result(stored, result_lines(stored.result, rows), output)
+    files.print_result(stored, files.result_lines(stored.result, rows), output)
 
 
 def exit_code(result: Result, rows: Sequence[SummaryRow], strict: bool) -> int:
     """Return the exit code of a session that was not interrupted, see ``run_settings``."""
     for objection in view.objections(rows) if strict else ():
-        tell(f"modelzoo: --strict: {objection}")
+        files.tell(f"modelzoo: --strict: {objection}")
     if any(run.error for run in result.runs):
         return 2
     return max([int(strict and any(map(summary.is_unproven, rows))), *(entry.exit_code for entry in result.validity)])
@@ -161,10 +149,10 @@ def measured(
             problem = error
     if isinstance(problem, ModelzooError) and not finished():
         raise problem
-    code = stored_code(stored, show(out, problem is not None))
+    code = files.stored_code(stored, show(out, problem is not None))
     if isinstance(problem, ModelzooError):
         raise problem
-    return code if problem is None else ended_early(stored, finished(), what, hint)
+    return code if problem is None else files.ended_early(stored, finished(), what, hint)
 
 
 def measure_session(jobs: Jobs, how: Measurement, stored: ResultFile, progress: LiveProgress) -> None:
@@ -278,7 +266,7 @@ def make_judging(accuracy: Accuracy, workload: Workload) -> Judging:
     if accuracy.artifacts:
         output = Path(accuracy.artifacts).absolute() / name_in_file(workload.name)
     elif os.environ.get("MODELZOO_RESULTS") or workload.directory.is_relative_to(discovery.PACKAGE):
-        output = results_directory().absolute() / "output" / name_in_file(workload.name)
+        output = files.results_directory().absolute() / "output" / name_in_file(workload.name)
     else:
         output = workload.directory / "output"
     try:
@@ -347,4 +335,4 @@ def judged_entry(
 def say_missing(writer: ExhibitWriter) -> None:
     """Say why pictures and tables could not be written, if that is so."""
     if writer.problem:
-        tell(f"modelzoo: pictures and tables are missing: {writer.problem}")
+        files.tell(f"modelzoo: pictures and tables are missing: {writer.problem}")

@@ -6,17 +6,7 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from modelzoo.cli.files import (
-    STDOUT,
-    check_directory,
-    kept_text,
-    new_result,
-    print_result,
-    result_path,
-    say_where,
-    stored_code,
-    write_reproducers,
-)
+from modelzoo.cli import files
 from modelzoo.cli.options import Accuracy, Output
 from modelzoo.cli.run import judge_setting, judged_entry, make_judging, measured, say_missing
 from modelzoo.cli.selection import Jobs, select_settings
@@ -56,7 +46,7 @@ class Judgements:
 
     def __init__(self, result: Result, output: str | None) -> None:
         self.out, self._output = terminal.console(), output
-        self.stored = ResultFile(result_path(output, result.created), result)
+        self.stored = ResultFile(files.result_path(output, result.created), result)
 
     def add(self, entry: ValidityEntry) -> None:
         """Show and store a judgement; if there is none, its error is one line."""
@@ -89,11 +79,11 @@ class Judgements:
 
     def end(self) -> int:
         """Print where everything is and the lines for scripts; return the worst exit code."""
-        write_reproducers(self.stored.path, self.stored.result, self.out.print)
-        say_where(self.stored, self.out.print, details=True)
+        files.write_reproducers(self.stored.path, self.stored.result, self.out.print)
+        files.say_where(self.stored, self.out.print, details=True)
         entries = self.stored.result.validity
         judged = [valid_line(entry.report.validity) for entry in entries if entry.report is not None]
-        print_result(self.stored, judged, self._output)
+        files.print_result(self.stored, judged, self._output)
         return max(entry.exit_code for entry in entries)
 
 
@@ -105,7 +95,7 @@ def judge_settings(jobs: Jobs, accuracy: Accuracy, output: Output) -> int:
         judged, which counts as worse than not valid.
     """
     judging = [make_judging(accuracy, work) for work, _ in jobs]
-    judgements = Judgements(new_result(jobs, name=output.label), output.output)
+    judgements = Judgements(files.new_result(jobs, name=output.label), output.output)
     requested = [(work, setting, how) for (work, settings), how in zip(jobs, judging) for setting in settings]
 
     def measure(progress: LiveProgress) -> None:
@@ -129,16 +119,16 @@ def judge_part(jobs: Jobs, part: tuple[int, int], accuracy: Accuracy, output: st
         UsageError: more than one setting is named, or no file.
     """
     number, count = part
-    if output is None or output == STDOUT:
+    if output is None or output == files.STDOUT:
         raise UsageError(f"--shard {number}/{count} is kept in a file: name it with --json FILE")
     if len(jobs) > 1 or len(jobs[0][1]) > 1:
         raise UsageError("--shard divides the data set of one workload in one setting; name only one of each")
-    check_directory(Path(output))
+    files.check_directory(Path(output))
     ((work, (setting,)),) = jobs
     judging, out = make_judging(accuracy, work), terminal.console()
     call = sharded_call(work, setting, judging.request, timeout=judging.timeout)
     writer = ExhibitWriter(judging.output, work.name)
-    live = LiveProgress(out, new_result(jobs))
+    live = LiveProgress(out, files.new_result(jobs))
     with live as progress, open_shards(call, writer.write, progress.judging) as shards:
         results = tuple(shards.judge(each) for each in part_of(shards.plan, number, count))
         judged = JudgedPart(call, number, count, shards.plan.facts, results)
@@ -150,7 +140,7 @@ def judge_part(jobs: Jobs, part: tuple[int, int], accuracy: Accuracy, output: st
     )
     say_missing(writer)
     if problem:
-        raise UsageError(kept_text(problem, place))
+        raise UsageError(files.kept_text(problem, place))
     return 0
 
 
@@ -171,6 +161,6 @@ def merge_parts(args: argparse.Namespace, accuracy: Accuracy, output: Output) ->
     writer = ExhibitWriter(judging.output, work.name)
     with open_shards(call, writer.write) as shards:
         results = whole(shards.plan, call, parts)
-        judgements = Judgements(new_result([(work, (call.setting,))], name=output.label), output.output)
+        judgements = Judgements(files.new_result([(work, (call.setting,))], name=output.label), output.output)
         judgements.merge(work, call.setting, 0, shards, results, writer, started)
-    return stored_code(judgements.stored, judgements.end())
+    return files.stored_code(judgements.stored, judgements.end())

@@ -13,21 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from modelzoo.machine.linux import (
-    FILESYSTEM_ROOT,
-    allowed_cpus,
-    count_cores,
-    format_cpu_list,
-    last_level_cache,
-    online_cpus,
-    parse_cpu_list,
-    read_cgroup_cpus,
-    read_cgroup_limits,
-    read_numa_nodes,
-    read_siblings,
-    read_socket,
-    read_text,
-)
+from modelzoo.machine import linux
 from modelzoo.records.machine import Core, Threads, Topology
 
 # (implementer, part) of MIDR_EL1, as /proc/cpuinfo has them. Sources: util-linux sys-utils/lscpu-arm.c, Linux
@@ -135,7 +121,7 @@ def is_foreign_architecture(architecture: str, cpuinfo: str, modalias: str) -> b
 
 
 def read_topology(
-    root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None = None, *, caches: bool = True
+    root: Path = linux.FILESYSTEM_ROOT, affinity: frozenset[int] | None = None, *, caches: bool = True
 ) -> Topology:
     """Return the cores that this process may use.
 
@@ -147,29 +133,29 @@ def read_topology(
         affinity: the affinity mask, by default that of this process, or, for another root, all CPUs.
         caches: read which cores share a last-level cache, too, from several files of each CPU.
     """
-    if affinity is None and root == FILESYSTEM_ROOT:
-        affinity = allowed_cpus()
-    present = parse_cpu_list(read_text(root / "sys/devices/system/cpu/present") or "")
-    online = online_cpus(root) or affinity or frozenset()
-    cpuset = read_cgroup_cpus(root)
+    if affinity is None and root == linux.FILESYSTEM_ROOT:
+        affinity = linux.allowed_cpus()
+    present = linux.parse_cpu_list(linux.read_text(root / "sys/devices/system/cpu/present") or "")
+    online = linux.online_cpus(root) or affinity or frozenset()
+    cpuset = linux.read_cgroup_cpus(root)
     allowed = online & (online if affinity is None else affinity) & (online if cpuset is None else cpuset)
-    nodes = {cpu: node for node, cpus in read_numa_nodes(root).items() for cpu in cpus}
+    nodes = {cpu: node for node, cpus in linux.read_numa_nodes(root).items() for cpu in cpus}
     found: dict[tuple[int, ...], Core] = {}
     for cpu in sorted(allowed):
-        listed = read_siblings(cpu, root)
-        siblings = tuple(sorted((parse_cpu_list(listed) & online) | {cpu})) if listed else (cpu,)
+        listed = linux.read_siblings(cpu, root)
+        siblings = tuple(sorted((linux.parse_cpu_list(listed) & online) | {cpu})) if listed else (cpu,)
         usable = tuple(each for each in siblings if each in allowed)
-        cache = last_level_cache(cpu, root) if caches else None
-        found.setdefault(usable, Core(usable, siblings, read_socket(cpu, root), nodes.get(cpu, 0), cache))
+        cache = linux.last_level_cache(cpu, root) if caches else None
+        found.setdefault(usable, Core(usable, siblings, linux.read_socket(cpu, root), nodes.get(cpu, 0), cache))
     return Topology(
         cores=tuple(sorted(found.values(), key=lambda core: (core.node, core.cpus))),
         offline=tuple(sorted(present - online)),
         excluded=tuple(sorted(online - allowed)),
-        quota=read_cgroup_limits(root).cpus,
+        quota=linux.read_cgroup_limits(root).cpus,
     )
 
 
-def usable_threads(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None = None) -> Threads:
+def usable_threads(root: Path = linux.FILESYSTEM_ROOT, affinity: frozenset[int] | None = None) -> Threads:
     """Return the default number of threads: min(CPU affinity, control group quota, physical cores).
 
     A quota is rounded down, but not below 1: if there are more threads than the quota allows, some are stopped while
@@ -180,17 +166,17 @@ def usable_threads(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None
         root: the directory that stands for ``/``.
         affinity: the logical CPUs that may be used, by default those of this process.
     """
-    cpus = allowed_cpus() if affinity is None else affinity
-    quota = read_cgroup_limits(root).cpus
-    physical = count_cores(cpus, root) or min(system_cores(), len(cpus))
+    cpus = linux.allowed_cpus() if affinity is None else affinity
+    quota = linux.read_cgroup_limits(root).cpus
+    physical = linux.count_cores(cpus, root) or min(system_cores(), len(cpus))
     count = min(physical, len(cpus), *(() if quota is None else (max(1, int(quota)),)))
-    return Threads(max(1, count), physical, len(cpus), quota, format_cpu_list(cpus))
+    return Threads(max(1, count), physical, len(cpus), quota, linux.format_cpu_list(cpus))
 
 
-def memory_limit(root: Path = FILESYSTEM_ROOT) -> int:
+def memory_limit(root: Path = linux.FILESYSTEM_ROOT) -> int:
     """Return the bytes of memory that this process may use: the physical memory, or its control groups' limit."""
     total = physical_memory()
-    return min(read_cgroup_limits(root).memory or total, total)
+    return min(linux.read_cgroup_limits(root).memory or total, total)
 
 
 def available_memory() -> int:
@@ -202,7 +188,7 @@ def available_memory() -> int:
     import psutil
 
     available = int(psutil.virtual_memory().available)
-    return min(read_cgroup_limits().memory or available, available)
+    return min(linux.read_cgroup_limits().memory or available, available)
 
 
 def physical_memory() -> int:

@@ -17,16 +17,7 @@ from modelzoo.errors import InputError
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import PictureSource
 from modelzoo.records.validity import DataNote, DataNoteKind, ValidityRequest
-from modelzoo.validity.picture_sets import (
-    PictureItem,
-    Stored,
-    pictures_at,
-    probed,
-    readable,
-    sampled,
-    some,
-    without_bad,
-)
+from modelzoo.validity import picture_sets
 from modelzoo.workload.inputs import EXIF_QUARTER_TURNS, read_json
 
 ImageId = int | str
@@ -101,7 +92,7 @@ class Annotations(msgspec.Struct, frozen=True):
 
 def read(
     request: ValidityRequest, categories: Mapping[int, tuple[int, str]], masks: bool = False
-) -> tuple[list[PictureItem], Annotations | None, list[DataNote]]:
+) -> tuple[list[picture_sets.PictureItem], Annotations | None, list[DataNote]]:
     """Return the pictures to judge, the annotations if there are any, and what is to be said about them.
 
     Args:
@@ -121,15 +112,15 @@ def read(
     if len(files) > 1:
         raise InputError(f"{data} holds {len(files)} instances_*.json files; give one of them as --data")
     if not files:
-        paths = pictures_at(data).items()
-        items = [PictureItem(name, PictureSource(str(path), upright=True)) for name, path in paths]
-        items, notes = readable(items, request)
+        paths = picture_sets.pictures_at(data).items()
+        items = [picture_sets.PictureItem(name, PictureSource(str(path), upright=True)) for name, path in paths]
+        items, notes = picture_sets.readable(items, request)
         return items, None, notes
     (file,) = files
     found: Instances = read_json(file, Instances, "a COCO instances file")
     for problem in _inconsistent(found):
         raise InputError(f"{file} is not a COCO instances file: {problem}")
-    images = sampled(found.images, request.limit, request.seed)
+    images = picture_sets.sampled(found.images, request.limit, request.seed)
     objects: dict[ImageId, list[Object]] = {image.id: [] for image in images}
     counts = Counter(each.category_id for each in found.annotations if each.image_id in objects)
     category_of, notes = _categories(file, found.categories, counts, categories)
@@ -220,20 +211,20 @@ def _letters(name: str) -> str:
 
 def _fitting(
     images: Sequence[Image], folder: Path, objects: Mapping[ImageId, Sequence[Object]], skip_bad: bool
-) -> tuple[list[PictureItem], dict[ImageId, tuple[int, int]], list[DataNote]]:
+) -> tuple[list[picture_sets.PictureItem], dict[ImageId, tuple[int, int]], list[DataNote]]:
     """Return the pictures that can be read and fit what the file says of them, their sizes, and notes.
 
     A picture is read upright if a quarter turn by its EXIF orientation gives its size in the file. Where sizes do not
     tell (half turns, mirrors, squares), all others decide if they agree; if not, it is read as stored.
     """
     sources = [PictureSource(str(folder / image.file_name)) for image in images]
-    items = [PictureItem(image.file_name, each, image_id=image.id) for image, each in zip(images, sources)]
-    stored = probed(items)
+    items = [picture_sets.PictureItem(image.file_name, each, image_id=image.id) for image, each in zip(images, sources)]
+    stored = picture_sets.probed(items)
     problems = [
         each if isinstance(each, str) else _misfit(image, each, objects[image.id])
         for image, each in zip(images, stored)
     ]
-    kept, notes = without_bad(list(zip(items, images, stored)), problems, skip_bad)
+    kept, notes = picture_sets.without_bad(list(zip(items, images, stored)), problems, skip_bad)
     sound = [(item, image.size, each) for item, image, each in kept if not isinstance(each, str)]
     # Whether the size is that of the upright picture; unknown if that and the stored one are equal.
     known = [None if _turned(each) == each[0] else size == _turned(each) for _, size, each in sound]
@@ -242,20 +233,20 @@ def _fitting(
     turned = [item.name for (item, _, each), applied in zip(sound, upright) if each[1] != 1 and applied]
     unknown = [item.name for (item, _, each), told in zip(sound, known) if each[1] != 1 and told is None]
     if turned:
-        notes.append(DataNote(DataNoteKind.UPRIGHT, len(turned), some(turned)))
+        notes.append(DataNote(DataNoteKind.UPRIGHT, len(turned), picture_sets.some(turned)))
     if unknown and len(others) != 1:
-        notes.append(DataNote(DataNoteKind.UNKNOWN_ORIENTATION, len(unknown), some(unknown)))
+        notes.append(DataNote(DataNoteKind.UNKNOWN_ORIENTATION, len(unknown), picture_sets.some(unknown)))
     found = [replace(each[0], source=replace(each[0].source, upright=up)) for each, up in zip(sound, upright)]
     sizes = {item.image_id: size or each[0] for item, size, each in sound if item.image_id is not None}
     return found, sizes, notes
 
 
-def _turned(stored: Stored) -> tuple[int, int]:
+def _turned(stored: picture_sets.Stored) -> tuple[int, int]:
     size, orientation = stored
     return (size[1], size[0]) if orientation in EXIF_QUARTER_TURNS else size
 
 
-def _misfit(image: Image, stored: Stored, objects: Sequence[Object]) -> str:
+def _misfit(image: Image, stored: picture_sets.Stored, objects: Sequence[Object]) -> str:
     """How a picture differs from what the file says of it; empty if it does not."""
     turned, size = _turned(stored), image.size or stored[0]
     shown, own = ("×".join(map(str, each)) for each in (size, stored[0]))

@@ -25,16 +25,7 @@ from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import PictureSource
 from modelzoo.records.partial import PictureNote
 from modelzoo.records.validity import DataNote, DataNoteKind, ValidityRequest
-from modelzoo.workload.inputs import (
-    SUFFIXES,
-    Picture,
-    find_pictures,
-    large_pictures_allowed,
-    photograph,
-    probe_picture,
-    read_picture,
-    read_text,
-)
+from modelzoo.workload import inputs
 
 T = TypeVar("T")
 Stored = tuple[tuple[int, int], int]
@@ -72,7 +63,7 @@ class PictureItem(msgspec.Struct, frozen=True):
         """The picture's file; ``None`` for crops of the built-in photograph."""
         return None if self.source.path is None else Path(self.source.path)
 
-    def read(self) -> Picture:
+    def read(self) -> inputs.Picture:
         """Read the picture as RGB; raises ``InputError`` if that is impossible."""
         return read(self.source)
 
@@ -90,7 +81,7 @@ class PictureItem(msgspec.Struct, frozen=True):
         return encode_json(parts).decode()
 
 
-def read(source: PictureSource) -> Picture:
+def read(source: PictureSource) -> inputs.Picture:
     """Read a picture as RGB, cropped, mirrored and reduced as ``source`` says.
 
     Raises:
@@ -99,10 +90,10 @@ def read(source: PictureSource) -> Picture:
     from PIL import ImageOps
 
     if source.path is None:
-        image = photograph()
-        picture = Picture(image, image.size)
+        image = inputs.photograph()
+        picture = inputs.Picture(image, image.size)
     else:
-        picture = read_picture(Path(source.path), upright=source.upright)
+        picture = inputs.read_picture(Path(source.path), upright=source.upright)
         image = picture.image
     size, notes = picture.size, picture.notes
     if source.crop is not None:
@@ -113,7 +104,7 @@ def read(source: PictureSource) -> Picture:
     if source.longest is not None and max(image.size) > source.longest:
         image.thumbnail((source.longest, source.longest))
         notes = (*notes, PictureNote.REDUCED)
-    return Picture(image, size, notes)
+    return inputs.Picture(image, size, notes)
 
 
 def sampled(items: Sequence[T], limit: int | None, seed: int) -> Sequence[T]:
@@ -134,9 +125,9 @@ def pictures_at(data: Path) -> dict[str, Path]:
         raise InputError(f"{data}: no such file or directory")
     if data.is_file():
         return {data.name: data}
-    found = {str(path.relative_to(data)): path for path in find_pictures(data)}
+    found = {str(path.relative_to(data)): path for path in inputs.find_pictures(data)}
     if not found:
-        raise InputError(f"{data} holds no images ({', '.join(SUFFIXES)})")
+        raise InputError(f"{data} holds no images ({', '.join(inputs.SUFFIXES)})")
     return found
 
 
@@ -170,12 +161,12 @@ def probed(items: Sequence[PictureItem]) -> list[Stored | str]:
 
     def probe(item: PictureItem) -> Stored | str:
         try:
-            return probe_picture(Path(item.source.path or ""))
+            return inputs.probe_picture(Path(item.source.path or ""))
         except InputError as error:
             return str(error)
 
     threads = min(len(allowed_cpus()), MOST_THREADS)
-    with large_pictures_allowed(), ThreadPoolExecutor(threads, initializer=leave_bound_cpu) as pool:
+    with inputs.large_pictures_allowed(), ThreadPoolExecutor(threads, initializer=leave_bound_cpu) as pool:
         return list(pool.map(probe, items))
 
 
@@ -194,7 +185,7 @@ def builtin_crops(count: int, seed: int, min_scale: float) -> list[PictureItem]:
         seed: seed of their positions and sizes.
         min_scale: smallest side of a crop, relative to that of the photograph.
     """
-    (width, height), generator = photograph().size, random.Random(seed)
+    (width, height), generator = inputs.photograph().size, random.Random(seed)
     items = []
     for index in range(count):
         scale = 1.0 if index == 0 else min_scale + (1 - min_scale) * generator.random()
@@ -310,7 +301,7 @@ def _listed(data: Path, paths: Sequence[Path], count: int, index: Mapping[str, i
     places = [place / name for name in _LABEL_FILES for place in (data, data.parent)]
     for file in (each for each in places if each.is_file()):
         labels: dict[str, int] = {}
-        for line in map(_LABEL_FILES[file.name].fullmatch, read_text(file).splitlines()):
+        for line in map(_LABEL_FILES[file.name].fullmatch, inputs.read_text(file).splitlines()):
             if line is None:
                 continue
             label = index.get(line[2], -1) if line[2].startswith("n") else int(line[2])

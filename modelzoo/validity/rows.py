@@ -20,27 +20,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.partial import Row
 from modelzoo.records.validity import Check, MetricChange
 from modelzoo.stats import student_t
-from modelzoo.validity.bounds import (
-    POWER,
-    Drawn,
-    detectable_loss,
-    draw,
-    mcnemar,
-    percentile_bounds,
-    standard_error,
-    sums_by_cluster,
-    typical_size,
-)
-from modelzoo.validity.checks import (
-    FAILS,
-    PASSES,
-    check_bounds,
-    check_ratio,
-    check_value,
-    items_of,
-    metric_change,
-    with_items,
-)
+from modelzoo.validity import bounds, checks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,22 +91,22 @@ class Metric(msgspec.Struct, frozen=True):
         reference, tested = self.sides(rows)
         sizes, total = totals(rows, self.per), sum(totals(rows, self.per))
         differences = [b - a for a, b in zip(reference, tested)]
-        _, (changed, size) = sums_by_cluster(clusters(rows), differences, sizes)
+        _, (changed, size) = bounds.sums_by_cluster(clusters(rows), differences, sizes)
         if len(size) < 2 or not total:
             return None
         worse, better = sum(each < 0 for each in differences), sum(each > 0 for each in differences)
-        typical = typical_size(size)
+        typical = bounds.typical_size(size)
         most = (0.0 if self.of else typical, typical)  # an agreement cannot rise
-        drawn = draw(changed, size, (-typical, typical), most)
-        found = metric_change(
+        drawn = bounds.draw(changed, size, (-typical, typical), most)
+        found = checks.metric_change(
             self.name,
             sum(reference) / total,
             sum(tested) / total,
             drawn,
-            detectable_loss(standard_error(changed.tolist(), size.tolist()), total / typical),
+            bounds.detectable_loss(bounds.standard_error(changed.tolist(), size.tolist()), total / typical),
             len(rows),
         )
-        p_value = mcnemar(worse, better) if self.right_or_wrong else None
+        p_value = bounds.mcnemar(worse, better) if self.right_or_wrong else None
         return replace(found, worse=worse, better=better, p_value=p_value)
 
 
@@ -151,57 +131,59 @@ class Rule(msgspec.Struct, frozen=True):
     def check(self, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Check:
         """Compare the numbers of ``rows``, of which there is at least one row, with the threshold."""
         if self.kind is not ratio and not column(rows, self.of):
-            return check_value(self.name, None, tolerance)
+            return checks.check_value(self.name, None, tolerance)
         return self.kind(self, rows, tolerance)
 
 
 def ratio(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Check:
     """A metric under test ÷ that in fp32; the worst cluster is right in one and wrong in the other."""
-    sizes, sides = sums_by_cluster(clusters(rows), *Metric(rule.of).sides(rows))
-    size = typical_size(sizes)
-    drawn = draw(sides[1], sides[0], (0, size), (size, 0))
-    return check_ratio(rule.name, drawn, len(rows), tolerance)
+    sizes, sides = bounds.sums_by_cluster(clusters(rows), *Metric(rule.of).sides(rows))
+    size = bounds.typical_size(sizes)
+    drawn = bounds.draw(sides[1], sides[0], (0, size), (size, 0))
+    return checks.check_ratio(rule.name, drawn, len(rows), tolerance)
 
 
 def share(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Check:
     """A mean of numbers that have bounds."""
     if rule.per:
-        _, (sums, sizes) = sums_by_cluster(clusters(rows), totals(rows, rule.of), totals(rows, rule.per))
+        _, (sums, sizes) = bounds.sums_by_cluster(clusters(rows), totals(rows, rule.of), totals(rows, rule.per))
     else:
         values = [min(value, rule.highest) for value in column(rows, rule.of)]
-        sizes, (sums,) = sums_by_cluster(clusters(rows, rule.of), values)
-    return check_ratio(rule.name, _share(sums, sizes, rule.lowest, rule.highest), len(rows), tolerance)
+        sizes, (sums,) = bounds.sums_by_cluster(clusters(rows, rule.of), values)
+    return checks.check_ratio(rule.name, _share(sums, sizes, rule.lowest, rule.highest), len(rows), tolerance)
 
 
-def _share(sums: NDArray[Any], sizes: NDArray[Any], lowest: float = 0.0, highest: float = 1.0) -> Drawn:
-    size = typical_size(sizes)
-    return draw(sums, sizes, (lowest * size, size), (highest * size, size))
+def _share(sums: NDArray[Any], sizes: NDArray[Any], lowest: float = 0.0, highest: float = 1.0) -> bounds.Drawn:
+    size = bounds.typical_size(sizes)
+    return bounds.draw(sums, sizes, (lowest * size, size), (highest * size, size))
 
 
 def average(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Check:
     """A mean of numbers that nothing bounds: the cluster that is added is an average one."""
     sums, sizes, count = totals(rows, rule.of), totals(rows, rule.per), len(rows)
     added = (sum(sums) / count, sum(sizes) / count)
-    return check_ratio(rule.name, draw(sums, sizes, added, added), count, tolerance)
+    return checks.check_ratio(rule.name, bounds.draw(sums, sizes, added, added), count, tolerance)
 
 
 def middle(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Check:
     """A median of numbers from 0 to the highest."""
     values, groups = column(rows, rule.of), clusters(rows, rule.of)
-    found = check_value(rule.name, median(values), tolerance)
-    decided = check_bounds(found, *percentile_bounds(values, groups, 50, PASSES, FAILS, rule.highest))
+    found = checks.check_value(rule.name, median(values), tolerance)
+    decided = checks.check_bounds(
+        found, *bounds.percentile_bounds(values, groups, 50, checks.PASSES, checks.FAILS, rule.highest)
+    )
     if not decided.undecided:
         return decided
     # At most half of the values exceed what the median may not exceed.
-    sizes, (within,) = sums_by_cluster(groups, [float(value <= found.required) for value in values])
-    return with_items(decided, _share(within, sizes), 0.5, len(rows), above=True)
+    sizes, (within,) = bounds.sums_by_cluster(groups, [float(value <= found.required) for value in values])
+    return checks.with_items(decided, _share(within, sizes), 0.5, len(rows), above=True)
 
 
 def tail(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Check:
     """A high percentile of numbers that nothing bounds."""
     values, groups = column(rows, rule.of), clusters(rows, rule.of)
-    found = check_value(rule.name, percentile(values, TAIL), tolerance)
-    return check_bounds(found, *percentile_bounds(values, groups, TAIL, PASSES, FAILS))
+    found = checks.check_value(rule.name, percentile(values, TAIL), tolerance)
+    return checks.check_bounds(found, *bounds.percentile_bounds(values, groups, TAIL, checks.PASSES, checks.FAILS))
 
 
 def shift(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Check:
@@ -212,26 +194,26 @@ def shift(rule: Rule, rows: Sequence[Row], tolerance: Mapping[str, float]) -> Ch
     sums vary in proportion to their sizes: a few large clusters among many small ones are as few as they are.
     """
     values, groups = column(rows, rule.of), clusters(rows, rule.of)[::EDGES]
-    sizes, columns = sums_by_cluster(groups, *(values[edge::EDGES] for edge in range(EDGES)))
+    sizes, columns = bounds.sums_by_cluster(groups, *(values[edge::EDGES] for edge in range(EDGES)))
     means = [abs(float(sums.sum())) / len(groups) for sums in columns]
-    found, count = check_value(rule.name, max(means), tolerance), len(sizes)
+    found, count = checks.check_value(rule.name, max(means), tolerance), len(sizes)
     unknown = replace(found, passed=False, undecided=True)
     if count < 2:
         return unknown
-    errors = [standard_error(sums.tolist(), sizes.tolist()) for sums in columns]
+    errors = [bounds.standard_error(sums.tolist(), sizes.tolist()) for sums in columns]
     freedom = float((sizes**2).sum() ** 2 / (sizes**4).sum()) - 1
-    passes, fails = student_t(PASSES, freedom), student_t(1 - (1 - FAILS) / (2 * EDGES), freedom)
+    passes, fails = student_t(checks.PASSES, freedom), student_t(1 - (1 - checks.FAILS) / (2 * EDGES), freedom)
     if not math.isfinite(passes):
         return unknown
     worst = max(mean + passes * error for mean, error in zip(means, errors))
     best = max(mean - fails * error for mean, error in zip(means, errors))
-    decided = check_bounds(found, worst, best)
+    decided = checks.check_bounds(found, worst, best)
     distance = abs(max(means) - found.required)
     if not decided.undecided or not distance:
         return decided
-    quantile = (passes if max(means) < found.required else fails) + NormalDist().inv_cdf(POWER)
+    quantile = (passes if max(means) < found.required else fails) + NormalDist().inv_cdf(bounds.POWER)
     needed = math.ceil(count * (quantile * max(errors) / distance) ** 2)
-    return replace(decided, more_items=items_of(max(needed - count, 1), count, len(rows)))
+    return replace(decided, more_items=checks.items_of(max(needed - count, 1), count, len(rows)))
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

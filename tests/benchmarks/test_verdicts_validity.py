@@ -11,7 +11,7 @@ import verdicts_validity as verdicts
 from promises import Promise, Replayed
 
 from modelzoo.records.validity import Check, Relation, ValidityVerdict
-from modelzoo.validity import rows
+from modelzoo.validity import bounds
 from modelzoo.validity.rows import column, mean
 
 
@@ -61,7 +61,7 @@ def test_a_verdict_by_the_observed_value_is_detected() -> None:
 
 def test_an_interval_without_the_added_cluster_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then nothing is said to be possible but what was observed."""
-    monkeypatch.setattr(rows, "typical_size", lambda sizes: 1e-9)
+    monkeypatch.setattr(bounds, "typical_size", lambda sizes: 1e-9)
     counted = verdicts.count_unseen(
         partial(verdicts.changed_accuracy, pictures=32, loss=0.05), np.random.default_rng(0), 60
     )

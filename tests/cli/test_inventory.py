@@ -185,7 +185,7 @@ def test_convert_ends_with_one_line_for_every_mistake(tmp_path: Path, monkeypatc
 def test_fetch_downloads_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checkpoint of the default options, or with --all that of every size."""
     fetched: list[str] = []
-    monkeypatch.setattr(inventory, "fetch_checkpoint", lambda checkpoint: fetched.append(checkpoint.name))
+    monkeypatch.setattr(inventory.checkpoints, "fetch_checkpoint", lambda checkpoint: fetched.append(checkpoint.name))
     for words, count in (((), 1), (("--all",), 3)):
         assert called("weights", "fetch", "bert", *words).code == 0
         assert len(fetched) == count
