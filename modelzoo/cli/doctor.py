@@ -7,11 +7,10 @@ import json
 import os
 import time
 from contextlib import suppress
-from pathlib import Path
 
 from rich.console import Console
 
-from modelzoo.cli.files import STDOUT, check_directory, print_document, print_text, write_output
+from modelzoo.cli.files import STDOUT, check_directory, output_file, print_document, print_text, write_output
 from modelzoo.document import terminal
 from modelzoo.engines.torch import devices, switches
 from modelzoo.engines.torch.precision import check_precision
@@ -39,24 +38,25 @@ def doctor(args: argparse.Namespace) -> int:
         EnvironmentProblem: torch cannot be imported, or the device cannot be used.
         UsageError: the file named by ``-o`` cannot be written, or there is no such kind of device.
     """
-    to_stdout = args.output == STDOUT
-    if args.output and not to_stdout:
-        check_directory(Path(args.output))
+    target = output_file(args.output or None)
+    if target is not None:
+        check_directory(target)
     out = terminal.console()
-    report = examine(out, device=args.device, fresh=args.fresh)
+    report = examine(out, args.device, args.fresh)
     if args.device != "cpu":
-        report = replace(report, accelerator=examine_device(out, args.device, report, fresh=args.fresh))
-    if to_stdout:
+        report = replace(report, accelerator=examine_device(out, args.device, report, args.fresh))
+    content = json.dumps(encode(report), indent=1)
+    if args.output == STDOUT:
         terminal.show(document(report), out)
-        print_text(doctor_json(report))
+        print_text(content)
         return 0
     print_document(document(report))
-    if args.output:
-        write_output(Path(args.output), doctor_json(report))
+    if target is not None:
+        write_output(target, content)
     return 0
 
 
-def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> DoctorReport:
+def examine(out: Console, device: str, fresh: bool) -> DoctorReport:
     """Examine this machine; takes about 40 s, or 5 s if its ceilings are known and ``fresh`` is not set.
 
     Call it before torch is imported: fast-math variables are removed from this process's environment, so that the
@@ -96,7 +96,7 @@ def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> Doctor
     return DoctorReport(machine, libraries, usage, ceilings, kept, warnings)
 
 
-def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool = False) -> AcceleratorReport:
+def examine_device(out: Console, name: str, report: DoctorReport, fresh: bool) -> AcceleratorReport:
     """Examine an accelerator: what it is, and its ceilings in every precision that it has.
 
     Args:
@@ -132,8 +132,3 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
             fresh=fresh,
         )
     return AcceleratorReport(facts, ceilings, kept)
-
-
-def doctor_json(report: DoctorReport) -> str:
-    """Return ``report`` as JSON."""
-    return json.dumps(encode(report), indent=1)
