@@ -1,4 +1,4 @@
-"""The command line: one module per command, and the options that they share."""
+"""The command line: the commands, their options, and where their output goes."""
 
 from __future__ import annotations
 
