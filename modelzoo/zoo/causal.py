@@ -26,25 +26,13 @@ LAST_ONLY = ("logits_to_keep", "num_logits_to_keep")
 """The argument by which transformers' models compute logits of the last positions only: today and up to 4.48."""
 WORDS_APART = 97
 """The prompts of a batch start this many words apart."""
-LENGTHS = (
-    Option(
-        name="prompt-tokens",
-        default=128,
-        help="tokens of each prompt, 1 to 4096",
-        type=int,
-        minimum=1,
-        maximum=4096,
-        is_input=True,
-    ),
-    Option(
-        name="new-tokens",
-        default=24,
-        help="tokens to generate for each prompt, 2 to 4096",
-        type=int,
-        minimum=2,
-        maximum=4096,
-        is_input=True,
-    ),
+MOST_TOKENS = 4096
+LENGTHS = tuple(
+    Option(name, default, f"{what}, {least} to {MOST_TOKENS}", int, minimum=least, maximum=MOST_TOKENS, is_input=True)
+    for name, default, what, least in (
+        ("prompt-tokens", 128, "tokens of each prompt", 1),
+        ("new-tokens", 24, "tokens to generate for each prompt", 2),
+    )
 )
 
 
