@@ -82,6 +82,11 @@ def add_options(group: argparse._ActionsContainer, record: type[msgspec.Struct],
         group.add_argument(*(option.flags or (f"--{name.replace('_', '-')}",)), **given)
 
 
+def add_repeatable(group: argparse._ActionsContainer, name: str, metavar: str, text: str) -> None:
+    """Add an option that may be repeated: its value is a list of texts."""
+    group.add_argument(name, action="append", default=[], metavar=metavar, help=f"{text}; may be repeated")
+
+
 def read_options(args: argparse.Namespace, record: type[Record]) -> Record:
     """Return the record of what was parsed; options that a command does not have keep their defaults.
 

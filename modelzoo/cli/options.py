@@ -11,7 +11,7 @@ import msgspec
 
 from modelzoo.cli.files import add_details
 from modelzoo.cli.parser import Parser
-from modelzoo.option import Option, add_options, duration, fraction, switch
+from modelzoo.option import Option, add_options, add_repeatable, duration, fraction, switch
 from modelzoo.plan import Effort, Plan
 from modelzoo.records.tuning import Goal
 from modelzoo.setting import fields
@@ -203,20 +203,15 @@ def add_compare(parser: Parser) -> None:
     parser.add_argument(
         "--metric", choices=METRICS, help="what to compare (default: latency; of instances, throughput)"
     )
-    parser.add_argument(
-        "--pair",
-        action="append",
-        default=[],
-        metavar="BASE:OTHER",
-        help='compare settings that differ, such as "precision=fp32:precision=bf16"; may be repeated',
+    add_repeatable(
+        parser, "--pair", "BASE:OTHER", 'compare settings that differ, such as "precision=fp32:precision=bf16"'
     )
-    parser.add_argument(
+    add_repeatable(
+        parser,
         "--allow",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="compare rows in spite of weights, inputs, batch, work, outputs, wrong, unproven, inactive, emulator, "
-        "invalid, slo, unconfirmed or unrecorded; may be repeated",
+        "WHAT",
+        "compare rows in spite of weights, inputs, batch, work, outputs, wrong, unproven, inactive, emulator, "
+        "invalid, slo, unconfirmed or unrecorded",
     )
     parser.add_argument(
         "--assume-spread",
@@ -225,13 +220,12 @@ def add_compare(parser: Parser) -> None:
         help="standard deviation between days to assume if a side has fewer than three of them (default: 10%%)",
     )
     add_price(parser)
-    parser.add_argument(
+    add_repeatable(
+        parser,
         "--fail-on",
-        action="append",
-        default=[],
-        metavar="CONDITION",
-        help="exit with code 1 if a row meets this condition: slower:3%%, more:3%% (memory), ambiguous, "
-        "not-comparable, or what --allow can name; may be repeated",
+        "CONDITION",
+        "exit with code 1 if a row meets this condition: slower:3%%, more:3%% (memory), ambiguous, "
+        "not-comparable, or what --allow can name",
     )
     parser.add_argument(
         "--details",
@@ -246,13 +240,11 @@ def add_compare(parser: Parser) -> None:
 
 def add_price(parser: argparse.ArgumentParser) -> None:
     """Add ``--price``."""
-    parser.add_argument(
+    add_repeatable(
+        parser,
         "--price",
-        action="append",
-        default=[],
-        metavar="NAME=PRICE",
-        help="price per hour of the whole machine of a result, such as 1.80 or 1.80CNY, or @FILE for a price list; may "
-        "be repeated",
+        "NAME=PRICE",
+        "price per hour of the whole machine of a result, such as 1.80 or 1.80CNY, or @FILE for a price list",
     )
 
 

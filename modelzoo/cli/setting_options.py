@@ -16,7 +16,7 @@ from pathlib import Path
 
 from modelzoo import setting as settings
 from modelzoo.errors import UsageError, suggestion
-from modelzoo.option import duration, parse_words, switch, whole_numbers
+from modelzoo.option import add_repeatable, duration, parse_words, switch, whole_numbers
 from modelzoo.setting import METHOD_OPTIONS, METHODS, OptionValue, Setting, option_name
 from modelzoo.workload import Workload
 from modelzoo.workload.declaration import SOURCES
@@ -64,13 +64,7 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set an option of the workload, such as sequence=128 for bert; may be repeated",
-    )
+    add_repeatable(parser, "--option", "NAME=VALUE", "set an option of the workload, such as sequence=128 for bert")
 
 
 def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = False, for_instances: bool = False) -> None:
@@ -133,14 +127,8 @@ def add_comparison(parser: argparse.ArgumentParser) -> None:
         help="run with each of these values of an option, such as mode=eager,compile or batch=1,8; if repeated, with "
         "every combination; fp32 unless a precision is given",
     )
-    group.add_argument(
-        "--setting",
-        action="append",
-        default=[],
-        metavar="SETTING",
-        help='run exactly this setting, such as "mode=compile threads=2", or those on the lines of @FILE; may be '
-        "repeated",
-    )
+    text = 'run exactly this setting, such as "mode=compile threads=2", or those on the lines of @FILE'
+    add_repeatable(group, "--setting", "SETTING", text)
     group.add_argument("--baseline", metavar="SETTING", help='the baseline: "mode=compile", or its label in the table')
 
 
