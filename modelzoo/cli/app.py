@@ -81,7 +81,6 @@ def _parser(program: str, description: str) -> Parser:
 def performance(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``performance.py``; exits the process."""
     from modelzoo.cli import options, setting_options
-    from modelzoo.cli.files import add_details
     from modelzoo.cli.measuring import OF_RUN
     from modelzoo.workload.discovery import load_workload
 
@@ -100,7 +99,7 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
         setting_options.add_comparison(parser)
         options.add_measurement(parser)
         add_options(parser, options.Output, "label", "output")
-        add_details(parser)
+        add_options(parser, options.Measurement, "details")
         add_options(parser, options.Output, "dry_run")
         setting_options.add_workload_options(parser, work)
         parser.show_first(*OF_RUN, *(f"--{option.name}" for option in work.options))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import shlex
@@ -24,15 +23,6 @@ if TYPE_CHECKING:
     from modelzoo.records.throughput import MachinePrice
     from modelzoo.results.store import ResultFile
     from modelzoo.results.summary import SummaryRow
-
-
-def add_details(parser: argparse.ArgumentParser) -> None:
-    """Add the option that prints everything."""
-    parser.add_argument(
-        "--details",
-        action="store_true",
-        help="also print percentiles, first answers, memory, each process, the kernels that ran, and every warning",
-    )
 
 
 SUFFIXES = {".txt": "terminal", ".md": "markdown", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from modelzoo.cli.files import add_details
 from modelzoo.cli.options import (
     Accuracy,
     Fleet,
@@ -65,7 +64,7 @@ def run_options(parser: Parser) -> None:
     add_comparison(parser)
     add_measurement(parser)
     add_accuracy(parser)
-    add_details(parser)
+    add_options(parser, Measurement, "details")
     parser.add_argument("--validate", action="store_true", help="check the accuracy of each setting as well")
 
 

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import msgspec
 
-from modelzoo.cli.files import add_details
 from modelzoo.cli.parser import Parser
 from modelzoo.option import Option, add_options, add_repeatable, duration, fraction, switch
 from modelzoo.plan import Effort, Plan
@@ -83,7 +82,10 @@ class Measurement(msgspec.Struct, frozen=True):
         False
     )
     validate: bool = False
-    details: bool = False
+    details: Annotated[
+        bool,
+        Option("also print percentiles, first answers, memory, each process, the kernels that ran, and every warning"),
+    ] = False
     needs_all: bool = False
     timeout: float | None = None
 
@@ -190,7 +192,7 @@ def add_report(parser: Parser) -> None:
     parser.add_argument(
         "--kernels", action="store_true", help="print only the kernels, profiles and accuracy checks of --details"
     )
-    add_details(parser)
+    add_options(parser, Measurement, "details")
     parser.calls("stored:report", Namespace)
 
 
