@@ -10,22 +10,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from modelzoo.cli.files import (
-    check_directory,
-    deliver,
-    format_of,
-    output_file,
-    path_text,
-    print_document,
-    print_lines,
-    print_text,
-    read_all,
-    read_prices,
-    result_files,
-    result_lines,
-    short_names,
-    write_output,
-)
+from modelzoo.cli import files
 from modelzoo.cli.options import FORMATS, REPORT_FORMATS
 from modelzoo.comparison.compare import (
     MORE,
@@ -64,13 +49,13 @@ def report(args: argparse.Namespace) -> int:
         InputError: a file cannot be read, is damaged, or is of a newer format.
         UsageError: the options contradict each other, or the page cannot be written.
     """
-    target = output_file(args.output)
-    form = format_of(args.format, target, REPORT_FORMATS)
+    target = files.output_file(args.output)
+    form = files.format_of(args.format, target, REPORT_FORMATS)
     if target is not None:
-        files = [file for path in args.results for file in result_files(Path(path))]
-        if any(target.resolve() == file.resolve() for file in files):
+        given = [file for path in args.results for file in files.result_files(Path(path))]
+        if any(target.resolve() == file.resolve() for file in given):
             raise UsageError(f"{target} is one of the results; name another file with -o FILE")
-        check_directory(target)
+        files.check_directory(target)
     if form == "html":
         if target is None:
             raise UsageError("--format html is a page; name its file with -o FILE")
@@ -80,7 +65,7 @@ def report(args: argparse.Namespace) -> int:
             raise UsageError(f"--{option} concerns the page only; name its file with -o FILE.html")
     if form == "terminal" and target is None:
         return _print(args)
-    deliver(_rendered(read_all(args.results), form, args), target)
+    files.deliver(_rendered(files.read_all(args.results), form, args), target)
     return 0
 
 
@@ -89,7 +74,7 @@ def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Na
     from modelzoo.views import kinds  # compare does without
 
     if form in ("csv", "json"):
-        names = short_names([Path(path) for path, _ in stored])
+        names = files.short_names([Path(path) for path, _ in stored])
         rows = []
         for name, (path, result) in zip(names, stored):
             timed = kinds.of(result).rows(result)
@@ -115,19 +100,19 @@ def _heading(path: str, result: Result) -> str:
 def _print(args: argparse.Namespace) -> int:
     from modelzoo.views import kinds
 
-    stored = read_all(args.results)
+    stored = files.read_all(args.results)
     said: list[str] = []
     for number, (path, result) in enumerate(stored):
         if number:
-            print_text("")
-        print_text(for_people(_heading(path, result)))
+            files.print_text("")
+        files.print_text(for_people(_heading(path, result)))
         view = kinds.of(result)
         blocks = view.document(result, args.details, args.kernels)
         if blocks:
-            print_text("")
-            print_document(blocks)
-        said += result_lines(tuning.measured(result), view.rows(result))
-    print_lines(said)
+            files.print_text("")
+            files.print_document(blocks)
+        said += files.result_lines(tuning.measured(result), view.rows(result))
+    files.print_lines(said)
     return 0
 
 
@@ -141,17 +126,17 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
         raise UsageError("a page has all details; leave out --details and --kernels")
     if args.price and not 1 < len(args.results) <= build.MOST_IN_FULL:
         raise UsageError(f"--price compares costs: name 2 to {build.MOST_IN_FULL} results")
-    names = short_names([Path(path) for path in args.results])
+    names = files.short_names([Path(path) for path in args.results])
     given = []
     for name, path in zip(names, args.results):
-        stored = [StoredResult(file, result) for file, result in read_all([path])]
+        stored = [StoredResult(file, result) for file, result in files.read_all([path])]
         stored.sort(key=lambda each: moment(each.result.created))
         given.append(build.ResultSet(name, tuple(stored), Path(path).is_dir()))
-    prices = read_prices(args.price)
+    prices = files.read_prices(args.price)
     if args.redact:
         given, prices = anonymous(given, prices)
-    write_output(target, html(build.page(given, Question(), prices)))
-    print_lines([f"page: {target}"])
+    files.write_output(target, html(build.page(given, Question(), prices)))
+    files.print_lines([f"page: {target}"])
     return 0
 
 
@@ -172,17 +157,17 @@ def compare_command(args: argparse.Namespace) -> int:
             comparable.
         UsageError: an option is not valid, or the output cannot be written.
     """
-    target = output_file(args.output)
-    form = format_of(args.format, target, (*FORMATS, "html"))
+    target = files.output_file(args.output)
+    form = files.format_of(args.format, target, (*FORMATS, "html"))
     if target is not None:
-        check_directory(target)
+        files.check_directory(target)
     elif form == "html":
         raise UsageError("--format html is a page; name its file with -o FILE")
     if form == "html" and args.details:
         raise UsageError("a page has all details; leave out --details")
     if form != "html" and args.redact:
         raise UsageError("--redact concerns the page only; name its file with -o FILE.html")
-    conditions, prices = fail_on(args.fail_on, args.metric or "latency"), read_prices(args.price)
+    conditions, prices = fail_on(args.fail_on, args.metric or "latency"), files.read_prices(args.price)
     allowed = allowances(args.allow)
     base, *others = sides = read_sides([args.base, *args.others], allowed)
     question = _question(args, allowed)
@@ -204,10 +189,12 @@ def compare_command(args: argparse.Namespace) -> int:
         given = [build.ResultSet(side.name, (*side.judged, *side.results)) for side in sides]
         if args.redact:
             given, prices = anonymous(given, prices)
-        write_output(target, html(build.page(given, question, prices)))
-        print_lines([f"page: {target}"])
+        files.write_output(target, html(build.page(given, question, prices)))
+        files.print_lines([f"page: {target}"])
     else:
-        deliver(rendered(judged, form, lambda found, each: document(found, each, details=args.details), target), target)
+        files.deliver(
+            rendered(judged, form, lambda found, each: document(found, each, details=args.details), target), target
+        )
     empty = [comparison.other.name for comparison, each in judged if each.exit_code == NOTHING]
     if empty:
         raise InputError(f"no row of {', '.join(empty)} is comparable with {base.name}; the table says why")
@@ -230,14 +217,14 @@ def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list
     known: dict[Path, StoredResult] = {}
     found = []
     for _, paths in named:
-        files = list(dict.fromkeys(file for path in paths for file in result_files(path)))
-        for file in files:
+        own_files = list(dict.fromkeys(file for path in paths for file in files.result_files(path)))
+        for file in own_files:
             if file not in known:
-                known[file] = StoredResult(path_text(file), tuning.measured(store.read(file)))
-        found.append([known[file] for file in files])
+                known[file] = StoredResult(files.path_text(file), tuning.measured(store.read(file)))
+        found.append([known[file] for file in own_files])
     own = [name or _common_name(results) for (name, _), results in zip(named, found)]
     own = [name if own.count(name) == 1 else given for name, (given, _) in zip(own, named)]
-    names = _brief(short_names([paths[0] for _, paths in named], own))
+    names = _brief(files.short_names([paths[0] for _, paths in named], own))
     return [make_side(name, results, allowed) for name, results in zip(names, found)]
 
 

@@ -12,17 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from modelzoo.machine import linux
-from modelzoo.machine.cpu import (
-    first_fields,
-    identify_cpu,
-    is_foreign_architecture,
-    memory_limit,
-    physical_memory,
-    read_topology,
-    system_cores,
-    usable_threads,
-)
+from modelzoo.machine import cpu, linux
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
 from modelzoo.machine.memory import identify_allocator, malloc_address, system_mode
@@ -53,32 +43,32 @@ def read_machine(
         lscpu = (linux.output_of("lscpu", LC_ALL="C") if real else None) or ""
     # Systems without that file name the processor otherwise.
     cpuinfo = linux.read_text(root / "proc/cpuinfo") or (f"model name : {platform.processor()}" if real else "")
-    cpu = identify_cpu(architecture, cpuinfo, lscpu)
+    found = cpu.identify_cpu(architecture, cpuinfo, lscpu)
     online = linux.online_cpus(root) or frozenset(range(os.cpu_count() or 1))
-    cores = linux.count_cores(online, root) or (system_cores() if real else len(online))
+    cores = linux.count_cores(online, root) or (cpu.system_cores() if real else len(online))
     threads_per_core = max(1, round(len(online) / cores))
-    scaling = [root / f"sys/devices/system/cpu/cpu{cpu}/cpufreq" for cpu in online]
+    scaling = [root / f"sys/devices/system/cpu/cpu{each}/cpufreq" for each in online]
     governors = {read_text(folder / "scaling_governor") for folder in scaling}
     current = linux.current_mhz(online, root) or [
         float(mhz) for mhz in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo, re.MULTILINE)
     ]
     highest = [linux.read_integer(folder / "cpuinfo_max_freq") for folder in scaling]
-    listed = first_fields(lscpu)
+    listed = cpu.first_fields(lscpu)
     hypervisor, sockets = listed.get("Hypervisor vendor"), listed.get("Socket(s)", "")
     packages = {linux.read_socket(each, root) for each in online}
-    if hypervisor is None and cpu.architecture != "x86_64":  # x86 CPUs report it themselves
+    if hypervisor is None and found.architecture != "x86_64":  # x86 CPUs report it themselves
         hypervisor = identify_hypervisor(root)
     cloud, instance_type = identify_cloud(root) or (None, None)
-    topology = read_topology(root, cpus, caches=False)
+    topology = cpu.read_topology(root, cpus, caches=False)
     firsts = {node: [core.cpus[0] for core in topology.on_node(node)] for node in topology.nodes}
     numa_nodes = len(linux.read_numa_nodes(root)) or None
     return Machine(
-        cpu=cpu.model,
-        product=cpu.product,
-        architecture=cpu.architecture,
-        features=cpu.features,
-        has_bf16=cpu.has_bf16,
-        sve_bits=_sve_bits(root) if "sve" in cpu.features else None,
+        cpu=found.model,
+        product=found.product,
+        architecture=found.architecture,
+        features=found.features,
+        has_bf16=found.has_bf16,
+        sve_bits=_sve_bits(root) if "sve" in found.features else None,
         sockets=len(packages) if None not in packages else int(sockets) if sockets.isdigit() else None,
         cores=cores,
         logical=len(online),
@@ -93,9 +83,9 @@ def read_machine(
         allocator=identify_allocator(
             linux.read_text(root / "proc/self/maps") or "", malloc_address() if real else None
         ),
-        threads=usable_threads(root, cpus),
-        memory=physical_memory(),
-        memory_limit=memory_limit(root),
+        threads=cpu.usable_threads(root, cpus),
+        memory=cpu.physical_memory(),
+        memory_limit=cpu.memory_limit(root),
         container=identify_container(root, environ),
         hypervisor=hypervisor,
         emulator=identify_emulator(architecture, cpuinfo, hypervisor, root),
@@ -108,7 +98,7 @@ def read_machine(
         cloud=cloud,
         instance_type=instance_type,
         image_id=environ.get(IMAGE_ID_VARIABLE),
-        vcpus_per_core=count_vcpus_per_core(hypervisor is not None, threads_per_core, cpu.architecture, cpu.model),
+        vcpus_per_core=count_vcpus_per_core(hypervisor is not None, threads_per_core, found.architecture, found.model),
         niceness=os.getpriority(os.PRIO_PROCESS, 0) if real else None,
         nodes=tuple(NumaNode(node, linux.format_cpu_list(cpus), len(cpus)) for node, cpus in firsts.items()),
     )
@@ -206,7 +196,7 @@ def identify_emulator(architecture: str, cpuinfo: str, hypervisor: str | None, r
     be told from that CPU by these files.
     """
     modalias = read_text(root / "sys/devices/system/cpu/modalias") or ""
-    if is_foreign_architecture(architecture, cpuinfo, modalias):
+    if cpu.is_foreign_architecture(architecture, cpuinfo, modalias):
         return "qemu-user"
     if "VirtualApple" in cpuinfo:
         return "rosetta"
@@ -214,7 +204,7 @@ def identify_emulator(architecture: str, cpuinfo: str, hypervisor: str | None, r
     handler = read_text(root / f"proc/sys/fs/binfmt_misc/qemu-{architecture}") or ""
     if handler.startswith("enabled"):
         return "qemu-user"
-    info = first_fields(cpuinfo)
+    info = cpu.first_fields(cpuinfo)
     name = info.get("model name", "")
     if "QEMU TCG" in name or ("QEMU Virtual CPU" in name and not hypervisor):
         return "qemu-system"
