@@ -96,13 +96,7 @@ def help_pointer(program: str) -> str:
 
 
 class _HelpAll(argparse.Action):
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
         assert isinstance(parser, Parser)
         parser.essential = None
         parser.print_help()
@@ -166,18 +160,17 @@ def add_completion(parser: argparse.ArgumentParser) -> None:
 
 
 class _PrintCompletion(argparse.Action):
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
         try:
             import shtab
         except ImportError:
             parser.error("--print-completion needs the package shtab: run .venv/bin/pip install shtab once")
-        offered = _choices()
+        from modelzoo.setting import fields
+        from modelzoo.workload.discovery import STANDARD_WORKLOADS
+
+        # The parser itself accepts other values, for example directories.
+        declared = {name: field.choices for name, field in fields().items() if field.choices}
+        offered: dict[str, Sequence[str]] = {"workloads": STANDARD_WORKLOADS, **declared}
         for action in _actions(parser):
             if action.dest in offered:
                 action.choices = list(offered[action.dest])
@@ -187,15 +180,6 @@ class _PrintCompletion(argparse.Action):
                 action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
         print(shtab.complete(parser, shell=str(values)))
         parser.exit()
-
-
-def _choices() -> dict[str, Sequence[str]]:
-    """Values that are offered, by the argument's name; the parser itself accepts others, for example directories."""
-    from modelzoo.setting import fields
-    from modelzoo.workload.discovery import STANDARD_WORKLOADS
-
-    declared = {name: field.choices for name, field in fields().items() if field.choices}
-    return {"workloads": STANDARD_WORKLOADS, **declared}
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
