@@ -145,10 +145,10 @@ def compare_command(args: argparse.Namespace) -> int:
     base, *others = sides = read_sides([args.base, *args.others], allowed)
     question = _question(args, allowed)
     if form == "html":
-        from modelzoo.views.page import build
+        from modelzoo.views.page import MOST_IN_FULL, ResultSet, page
 
-        if len(sides) > build.MOST_IN_FULL:
-            raise UsageError(f"a page compares up to {build.MOST_IN_FULL} sides; name fewer, or another format")
+        if len(sides) > MOST_IN_FULL:
+            raise UsageError(f"a page compares up to {MOST_IN_FULL} sides; name fewer, or another format")
     priced = prices_of(prices, sides)
     judged = []
     for number, other in enumerate(others, 1):
@@ -156,13 +156,13 @@ def compare_command(args: argparse.Namespace) -> int:
         judged.append((comparison, gate(comparison, conditions)))
     if form == "html" and target is not None:
         from modelzoo.document.html import html
-        from modelzoo.views.page.redaction import anonymous
+        from modelzoo.views.redaction import anonymous
 
         # What was judged comes first, because the last result of a side is shown in full.
-        given = [build.ResultSet(side.name, (*side.judged, *side.results)) for side in sides]
+        given = [ResultSet(side.name, (*side.judged, *side.results)) for side in sides]
         if args.redact:
             given, prices = anonymous(given, prices)
-        write_output(target, html(build.page(given, question, prices)))
+        write_output(target, html(page(given, question, prices)))
         print_lines([f"page: {target}"])
     else:
         deliver(rendered(judged, form, lambda found, each: document(found, each, details=args.details), target), target)

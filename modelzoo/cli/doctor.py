@@ -43,7 +43,7 @@ def doctor(args: argparse.Namespace) -> int:
         UsageError: the file named by ``-o`` cannot be written, or there is no such kind of device.
     """
     from modelzoo.document import terminal
-    from modelzoo.views.doctor import document
+    from modelzoo.views.circumstances import document
 
     to_stdout = args.output == STDOUT
     if args.output and not to_stdout:
@@ -87,7 +87,7 @@ def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> Doctor
     from modelzoo.machine.libraries import read_libraries, supported_threads
     from modelzoo.machine.usage import CpuUsageMonitor
     from modelzoo.records.doctor import DoctorReport
-    from modelzoo.views.doctor import progress_text
+    from modelzoo.views.circumstances import progress_text
 
     machine = read_machine()
     for name in FAST_MATH_VARIABLES:
@@ -140,7 +140,7 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
     from modelzoo.machine.ceilings import find_ceilings
     from modelzoo.records.doctor import AcceleratorReport
     from modelzoo.setting import Setting
-    from modelzoo.views.doctor import progress_text
+    from modelzoo.views.circumstances import progress_text
 
     device = devices.select_device(name)
     assert device is not None

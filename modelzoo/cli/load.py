@@ -29,9 +29,8 @@ from modelzoo.serve.runs import CALIBRATION_SECONDS, least_seconds
 from modelzoo.serve.search import CalibratedInstances, Deployment, fixed_size, open_session
 from modelzoo.setting import Setting
 from modelzoo.views import load as report
-from modelzoo.views import plan
 from modelzoo.views.plots import scatter
-from modelzoo.views.progress import LiveProgress, silence_line
+from modelzoo.views.progress import LiveProgress, plan_of_load, silence_line
 from modelzoo.workload import Workload
 
 
@@ -48,7 +47,7 @@ def load(args: argparse.Namespace, wanted: Requests, how: Measurement, output: O
     work, setting, planned, places, generator = _planned(args, wanted)
     if output.dry_run:
         seconds = least_seconds(planned.plan)
-        print_document(plan.load_document(planned, places, generator, seconds, CALIBRATION_SECONDS))
+        print_document(plan_of_load(planned, places, generator, seconds, CALIBRATION_SECONDS))
         return 0
     request = Request(work, (setting,), how.plan, audit=not how.no_audit, timeout=how.timeout)
     on_event = only_silence(lambda event: tell(silence_line(event)))

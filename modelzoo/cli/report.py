@@ -138,23 +138,23 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
     from modelzoo.comparison.compare import Question
     from modelzoo.comparison.model import StoredResult
     from modelzoo.document.html import html
-    from modelzoo.views.page import build
-    from modelzoo.views.page.redaction import anonymous
+    from modelzoo.views.page import MOST_IN_FULL, ResultSet, page
     from modelzoo.views.plots.lines import moment
+    from modelzoo.views.redaction import anonymous
 
     if args.details or args.kernels:
         raise UsageError("a page has all details; leave out --details and --kernels")
-    if args.price and not 1 < len(args.results) <= build.MOST_IN_FULL:
-        raise UsageError(f"--price compares costs: name 2 to {build.MOST_IN_FULL} results")
+    if args.price and not 1 < len(args.results) <= MOST_IN_FULL:
+        raise UsageError(f"--price compares costs: name 2 to {MOST_IN_FULL} results")
     names = short_names([Path(path) for path in args.results])
     given = []
     for name, path in zip(names, args.results):
         stored = [StoredResult(file, result) for file, result in read_all([path])]
         stored.sort(key=lambda each: moment(each.result.created))
-        given.append(build.ResultSet(name, tuple(stored), Path(path).is_dir()))
+        given.append(ResultSet(name, tuple(stored), Path(path).is_dir()))
     prices = read_prices(args.price)
     if args.redact:
         given, prices = anonymous(given, prices)
-    write_output(target, html(build.page(given, Question(), prices)))
+    write_output(target, html(page(given, Question(), prices)))
     print_lines([f"page: {target}"])
     return 0

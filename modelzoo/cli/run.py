@@ -27,9 +27,9 @@ from modelzoo.records.run import Result
 from modelzoo.results import summary
 from modelzoo.results.store import ResultFile
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views import plan
-from modelzoo.views import run as view
+from modelzoo.views.kinds import baseline_lines, objections, run_document, run_kernels
 from modelzoo.views.plots import scatter
+from modelzoo.views.progress import plan_of_run
 
 
 def run(args: argparse.Namespace, how: Measurement, output: Output) -> int:
@@ -74,13 +74,13 @@ def show_plan(jobs: Jobs, how: Measurement) -> int:
     machine = facts.read_machine()
     requests, effort = planned(jobs, how, machine)
     budget = schedule.budget(requests, effort)
-    print_document(plan.document(new_result(jobs), machine, effort, budget, validates=how.validate))
+    print_document(plan_of_run(new_result(jobs), machine, effort, budget, validates=how.validate))
     return 0
 
 
 def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, how: Measurement, output: str | None) -> None:
-    blocks = view.document(stored.result, rows, details=how.details) if rows else []
-    blocks += view.kernels(stored.result) if how.details or how.profiling else []
+    blocks = run_document(stored.result, rows, details=how.details) if rows else []
+    blocks += run_kernels(stored.result) if how.details or how.profiling else []
     terminal.show(blocks, out)
     try:
         plot = scatter.roofline_of(stored.result)
@@ -90,14 +90,14 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, how: Mea
         out.print(f"no roofline: its file cannot be written: {error.strerror}")
     write_reproducers(stored.path, stored.result, out.print)
     say_where(stored, out.print, details=not how.details)
-    for line in view.baseline_lines(rows):
+    for line in baseline_lines(rows):
         out.print(line)
     print_result(stored, result_lines(stored.result, rows), output)
 
 
 def exit_code(result: Result, rows: Sequence[SummaryRow], strict: bool) -> int:
     """Return the exit code of a session that was not interrupted, see ``run_settings``."""
-    for objection in view.objections(rows) if strict else ():
+    for objection in objections(rows) if strict else ():
         tell(f"modelzoo: --strict: {objection}")
     if any(run.error for run in result.runs):
         return 2

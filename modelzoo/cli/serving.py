@@ -13,7 +13,7 @@ from modelzoo.errors import UsageError
 from modelzoo.machine import cpu, facts
 from modelzoo.records.machine import Machine, Topology
 from modelzoo.results.store import ResultFile
-from modelzoo.views.plots.plot import Plot
+from modelzoo.views.plots import Plot
 
 
 def check_setting(args: argparse.Namespace) -> None:

@@ -30,10 +30,9 @@ from modelzoo.serve import places as planning
 from modelzoo.serve.configurations import Search, failure, least_effort
 from modelzoo.setting import Setting
 from modelzoo.stats import race
-from modelzoo.views import plan
 from modelzoo.views import throughput as report
 from modelzoo.views.plots import scatter
-from modelzoo.views.progress import LiveProgress
+from modelzoo.views.progress import LiveProgress, plan_of_instances
 from modelzoo.workload import Workload
 
 MOST = 64
@@ -61,7 +60,7 @@ def throughput(args: argparse.Namespace, wanted: Instances, how: Measurement, ou
     if output.dry_run:
         found = results.of(result)
         stages = race.sizes(len(found.configurations))
-        print_document(plan.instances_document(found, stages, *least_effort(found, wanted.seconds)))
+        print_document(plan_of_instances(found, stages, *least_effort(found, wanted.seconds)))
         return 0
     stored = ResultFile(result_path(output.output, result.created), result)
     settings = tuple(requested.setting for requested in stored.result.requested)

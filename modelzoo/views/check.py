@@ -14,8 +14,9 @@ from modelzoo.records.run import Result
 from modelzoo.results import summary
 from modelzoo.results.refusals import ALLOWABLE, Metric
 from modelzoo.stats import Outcome
-from modelzoo.views import compare_columns, differences, explanations
+from modelzoo.views import compare_columns, differences
 from modelzoo.views.compare import DIFFERING, QUANTITY, accuracy, correction, explained, gate_lines, headline
+from modelzoo.views.details import signed
 from modelzoo.views.kernel_tables import shapes_text
 from modelzoo.views.speed import basis_text, outlook_text, reason, refusal
 
@@ -121,7 +122,7 @@ def _kernels(found: KernelChanges, names: tuple[str, str], *, details: bool) -> 
         of.number(
             f"{other} per pass", lambda each: seconds(each.other.seconds if each.other.kernels else None), order=0
         ),
-        of.number("change", lambda each: explanations.signed(each.change)),
+        of.number("change", lambda each: signed(each.change)),
     )
     note = "Times are those of audited passes, without intervals."
     return Section(title, (lines(said), Table(title, columns, note)))

@@ -14,15 +14,16 @@ from modelzoo.results.counting import Served
 from modelzoo.results.proof import merged_proof
 from modelzoo.results.refusals import Metric, Obstacle, SideSetting
 from modelzoo.stats import Basis, Doubt, Outcome, Ratio, Verdict
-from modelzoo.views import compare_columns, explanations, proof, throughput
+from modelzoo.views import compare_columns, proof, throughput
 from modelzoo.views.compare_columns import cores_text, extrapolation_text, values_text
-from modelzoo.views.intervals import ratio
+from modelzoo.views.details import explanation
 from modelzoo.views.judgement import reason_text, scope_text, validity_text
 from modelzoo.views.speed import (
     UNPROVEN,
     basis_text,
     is_qualified,
     outcome_text,
+    ratio,
     reason,
     refusal,
     several,
@@ -192,7 +193,7 @@ def explained(comparison: Comparison, *, details: bool) -> list[Section]:
     names = (comparison.base.name, comparison.other.name)
     decided = {(row.workload, row.setting) for row in comparison.rows if row.outcome in DECIDED}
     found = [(each, (each.workload, each.label) in decided) for each in comparison.explanations]
-    return [explanations.section(each, names, is_decided=is_) for each, is_ in found if is_ or details]
+    return [explanation(each, names, is_decided=is_) for each, is_ in found if is_ or details]
 
 
 def _tabular(title: str, columns: Sequence[Column], *more: Block, wraps: bool = False) -> Section:

@@ -14,9 +14,8 @@ from modelzoo.formatting import MISSING, counted, significant
 from modelzoo.frozen import replace
 from modelzoo.results.refusals import Metric
 from modelzoo.stats import Basis, Outcome
-from modelzoo.views.intervals import interval, ratio, within
-from modelzoo.views.results_table import OUTCOME_TONE
-from modelzoo.views.speed import UNPROVEN, outcome_text, reason
+from modelzoo.views.speed import UNPROVEN, interval, outcome_text, ratio, reason, within
+from modelzoo.views.tables import OUTCOME_TONE
 
 Priced = TypeVar("Priced", RowRates, Cost)
 NOTHING = "~"

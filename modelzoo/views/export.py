@@ -26,8 +26,7 @@ from modelzoo.stats import Outcome
 from modelzoo.version import __version__
 from modelzoo.views.compare import notes
 from modelzoo.views.compare_columns import cores_text, extrapolation_text, values_text
-from modelzoo.views.intervals import ratio
-from modelzoo.views.speed import basis_text, outcome_text, reason, refusal
+from modelzoo.views.speed import basis_text, outcome_text, ratio, reason, refusal
 
 FORMAT, REPORT_FORMAT = "modelzoo-comparison/1.0", "modelzoo-report/1.1"
 UNITS = {**dict.fromkeys(Metric, "s"), Metric.THROUGHPUT: "items/s", Metric.MEMORY: "bytes"}

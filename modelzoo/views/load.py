@@ -26,7 +26,7 @@ from modelzoo.stats import percentile, percentiles
 from modelzoo.stats.early_stopping import upper_estimate
 from modelzoo.stats.intervals import Interval
 from modelzoo.views.differences import grouped
-from modelzoo.views.intervals import rounded
+from modelzoo.views.speed import rounded
 from modelzoo.warning import Severity
 
 _MOST_SIZES = 8

@@ -33,9 +33,7 @@ from modelzoo.results.instance_proof import InstanceKernels, InstancePlacement
 from modelzoo.results.throughput import Backing, Recommendation, Row
 from modelzoo.stats import Outcome, race
 from modelzoo.stats.latency_bound import BoundOutcome
-from modelzoo.views import intervals
-from modelzoo.views.intervals import ratio
-from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason
+from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, ratio, reason, rounded_value, within
 
 _OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price"}
 _OWN |= {"--rounds", "--seconds", "--output", "-o"}
@@ -108,7 +106,7 @@ def rate(found: stats.Interval | None) -> str:
         return MISSING
     if not math.isfinite(found.high):
         return significant(found.value, 3)
-    return intervals.rate(found)
+    return f"{rounded_value(found)} {within(found)}"
 
 
 def money(found: Throughput, cost: stats.Interval) -> str:

@@ -19,7 +19,7 @@ from modelzoo.records.evidence import Evidence, Product
 from modelzoo.records.timing import Place
 from modelzoo.results.pipeline import PipelineLevels
 from modelzoo.views.kernel_tables import layers_text, shapes_text
-from modelzoo.views.plots.plot import Plot, add_legend, captioned, columns, draw_lanes, few, write_number
+from modelzoo.views.plots import Plot, add_legend, captioned, columns, draw_lanes, few, write_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,10 +20,9 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import EQUIVALENCE, Interval
 from modelzoo.views.compare_columns import cost_verdict
 from modelzoo.views.differences import by_workload, short_names
-from modelzoo.views.intervals import interval, ratio
-from modelzoo.views.plots.plot import Plot, captioned, columns, draw_lanes, log_scale
-from modelzoo.views.results_table import OUTCOME_TONE, timed_unit
-from modelzoo.views.speed import outcome_text, reason
+from modelzoo.views.plots import Plot, captioned, columns, draw_lanes, log_scale
+from modelzoo.views.speed import interval, outcome_text, ratio, reason
+from modelzoo.views.tables import OUTCOME_TONE, timed_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

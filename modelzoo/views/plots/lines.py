@@ -22,8 +22,8 @@ from modelzoo.records.run import Run
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Interval
 from modelzoo.views.differences import short_names
-from modelzoo.views.intervals import interval
-from modelzoo.views.plots.plot import HEIGHT, SMALL, Plot, add_legend, captioned, columns, few, log_scale, spread
+from modelzoo.views.plots import HEIGHT, SMALL, Plot, add_legend, captioned, columns, few, log_scale, spread
+from modelzoo.views.speed import interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from modelzoo.results import load as load_results
 from modelzoo.results import throughput as throughput_results
 from modelzoo.results.summary import labels_as_run
 from modelzoo.stats import percentile
-from modelzoo.views.plots.plot import HEIGHT, Plot, add_legend, columns, log_scale, number_marks
+from modelzoo.views.plots import HEIGHT, Plot, add_legend, columns, log_scale, number_marks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -28,7 +28,7 @@ from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.views import kinds
-from modelzoo.views.page.redaction import mapped, redacted, redacted_record, redacted_text
+from modelzoo.views.redaction import mapped, redacted, redacted_record, redacted_text
 from modelzoo.warning import WarningCode, warning_for
 from modelzoo.workload.discovery import find_workload, load_workload
 
