@@ -18,8 +18,7 @@ from modelzoo.cli.compare import rendered
 from modelzoo.comparison.compare import Question, compare, gate
 from modelzoo.comparison.machines import Price
 from modelzoo.document import Block, Page, Section
-from modelzoo.document.html import html
-from modelzoo.document.markdown import markdown
+from modelzoo.document.written import html, markdown
 from modelzoo.views.compare import document
 from modelzoo.views.page import compared
 

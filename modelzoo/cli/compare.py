@@ -155,7 +155,7 @@ def compare_command(args: argparse.Namespace) -> int:
         comparison = compare(base, other, question, (priced[0], priced[number]) if priced else ())
         judged.append((comparison, gate(comparison, conditions)))
     if form == "html" and target is not None:
-        from modelzoo.document.html import html
+        from modelzoo.document.written import html
         from modelzoo.views.redaction import anonymous
 
         # What was judged comes first, because the last result of a side is shown in full.
@@ -301,7 +301,8 @@ def rendered(
         document: what a comparison is for people.
         target: the file; ``None``: stdout.
     """
-    from modelzoo.document import markdown, terminal
+    from modelzoo.document import terminal
+    from modelzoo.document.written import markdown
     from modelzoo.views.export import comparisons_csv, comparisons_json, junit
 
     exports = {"csv": comparisons_csv, "json": comparisons_json, "junit": junit}
@@ -309,5 +310,5 @@ def rendered(
         return exports[form](judged)
     blocks = [block for found, each in judged for block in document(found, each)]
     if form == "markdown":
-        return markdown.markdown(blocks)
+        return markdown(blocks)
     return terminal.text(blocks, colour=target is None and sys.stdout.isatty())

@@ -21,7 +21,8 @@ from modelzoo.cli.output import (
     result_lines,
     write_output,
 )
-from modelzoo.document import Section, markdown, terminal
+from modelzoo.document import Section, terminal
+from modelzoo.document.written import markdown
 from modelzoo.errors import UsageError
 from modelzoo.formatting import for_people, printable
 from modelzoo.results.tuning import measured
@@ -109,7 +110,7 @@ def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Na
         Section(_heading(path, result), tuple(kinds.of(result).document(result, args.details, args.kernels)))
         for path, result in stored
     ]
-    return markdown.markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=False)
+    return markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=False)
 
 
 def _heading(path: str, result: Result) -> str:
@@ -137,7 +138,7 @@ def _print(args: argparse.Namespace) -> int:
 def _write_page(args: argparse.Namespace, target: Path) -> int:
     from modelzoo.comparison.compare import Question
     from modelzoo.comparison.model import StoredResult
-    from modelzoo.document.html import html
+    from modelzoo.document.written import html
     from modelzoo.views.page import MOST_IN_FULL, ResultSet, page
     from modelzoo.views.plots.lines import moment
     from modelzoo.views.redaction import anonymous

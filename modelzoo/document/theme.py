@@ -62,27 +62,22 @@ class SeriesStyle(msgspec.Struct, frozen=True):
     Attributes:
         colour: in the light theme.
         marker: of matplotlib.
-        dashes: lengths of dashes and gaps in line widths; empty for a solid line.
+        line: its style as matplotlib takes it: lengths of dashes and gaps in line widths; ``None`` for a solid line.
     """
 
     colour: str
     marker: str
-    dashes: tuple[float, ...]
-
-    @property
-    def line(self) -> tuple[int, tuple[float, ...] | None]:
-        """The line style as matplotlib takes it."""
-        return (0, self.dashes or None)
+    line: tuple[int, tuple[float, ...] | None]
 
 
 _SERIES = (
-    SeriesStyle(BLUE, "o", ()),
-    SeriesStyle(VERMILLION, "s", (5, 2)),
-    SeriesStyle(GREEN, "^", (1.5, 1.5)),
-    SeriesStyle(PURPLE, "D", (6, 2, 1.5, 2)),
-    SeriesStyle(ORANGE, "v", (9, 3)),
-    SeriesStyle(SKY, "P", (3, 1.5, 1, 1.5, 1, 1.5)),
-    SeriesStyle(INK, "X", (12, 3)),
+    SeriesStyle(BLUE, "o", (0, None)),
+    SeriesStyle(VERMILLION, "s", (0, (5, 2))),
+    SeriesStyle(GREEN, "^", (0, (1.5, 1.5))),
+    SeriesStyle(PURPLE, "D", (0, (6, 2, 1.5, 2))),
+    SeriesStyle(ORANGE, "v", (0, (9, 3))),
+    SeriesStyle(SKY, "P", (0, (3, 1.5, 1, 1.5, 1, 1.5))),
+    SeriesStyle(INK, "X", (0, (12, 3))),
 )
 
 
@@ -90,7 +85,7 @@ def series_style(index: int) -> SeriesStyle:
     """The style of the series ``index``, from 0. Colours repeat from the eighth on, with other markers."""
     style = _SERIES[index % len(_SERIES)]
     marker = _SERIES[(index + index // len(_SERIES)) % len(_SERIES)].marker
-    return SeriesStyle(style.colour, marker, style.dashes)
+    return SeriesStyle(style.colour, marker, style.line)
 
 
 def _declarations(colours: dict[str, str]) -> str:

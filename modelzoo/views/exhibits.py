@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from modelzoo.document.delimited import csv_lines
+from modelzoo.document.written import csv_lines
 from modelzoo.errors import WorkerError
 from modelzoo.files import name_in_file
 from modelzoo.formatting import counted

@@ -16,7 +16,7 @@ from modelzoo import stats
 from modelzoo.comparison.compare import Comparison, Gate
 from modelzoo.comparison.machines import Cost, Rates
 from modelzoo.comparison.model import Row, Side
-from modelzoo.document.delimited import csv_lines
+from modelzoo.document.written import csv_lines
 from modelzoo.formatting import printable, shown_json
 from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.evidence import Evidence

@@ -23,16 +23,7 @@ from modelzoo.results import tuning as searches
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.refusals import contradictions
 from modelzoo.results.summary import SummaryRow, is_unproven, rows
-from modelzoo.views import (
-    findings,
-    kernel_tables,
-    load,
-    proof,
-    tables,
-    throughput,
-    tuning,
-    validity,
-)
+from modelzoo.views import findings, kernel_tables, load, proof, tables, throughput, tuning, validity
 from modelzoo.views.details import brief_explanations, detail_lines, explanation, explanations
 from modelzoo.views.differences import conditions, machine
 from modelzoo.views.plots import Plot, forest, scatter

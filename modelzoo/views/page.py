@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
@@ -20,7 +19,6 @@ from modelzoo.document import (
     Details,
     Notices,
     Page,
-    Picture,
     Pictures,
     Rows,
     Section,
@@ -379,11 +377,10 @@ def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
     blocks += [Details(table.caption, [table]) for table in validity.tables(judged)]
     chosen = entry.thumbnails[:pictures]
     if chosen:
-        items = [Picture(each.name, base64.b64encode(each.jpeg).decode("ascii")) for each in chosen]
         stored = len(entry.thumbnails)
         which = f"{len(chosen)} of {stored} stored images" if len(chosen) < stored else "The stored images"
         caption = f"{which}: what the reference (left) and the setting under test (right) detected"
-        blocks.append(Pictures(caption, items))
+        blocks.append(Pictures(caption, chosen))
     if entry.files:
         count = len(entry.files)
         blocks.append(Details(f"{count} file{'s were' if count > 1 else ' was'} written", (lines(*entry.files),)))

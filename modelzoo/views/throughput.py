@@ -9,16 +9,7 @@ from collections.abc import Sequence
 from modelzoo import stats
 from modelzoo.comparison.model import Row as ComparedRow
 from modelzoo.document import Block, Column, Table, Tone, columns_of, first_line, named
-from modelzoo.formatting import (
-    MISSING,
-    apart,
-    counted,
-    cpus,
-    seconds,
-    share,
-    significant,
-    without_options,
-)
+from modelzoo.formatting import MISSING, apart, counted, cpus, seconds, share, significant, without_options
 from modelzoo.frozen import replace
 from modelzoo.records.machine import quiet_limit
 from modelzoo.records.race import Exclusion, ExclusionKind

@@ -19,7 +19,7 @@ from shown_documents import several_workloads
 
 from modelzoo.cli import app
 from modelzoo.cli.parser import Parser
-from modelzoo.document.html import html
+from modelzoo.document.written import html
 from modelzoo.frozen import ARGUMENT, MESSAGE, Public, replace
 from modelzoo.records.codec import encode_json
 from modelzoo.records.doctor import DoctorReport
