@@ -45,7 +45,7 @@ from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import store, summary
 from modelzoo.setting import Setting
 from modelzoo.stats.race import Choice
-from modelzoo.views import check, circumstances, compare, load, throughput, tuning, validity
+from modelzoo.views import circumstances, compare, load, throughput, tuning, validity
 from modelzoo.views import fleet as fleets
 from modelzoo.views.kinds import run_document, run_kernels
 from modelzoo.warning import WarningCode, warning_for
@@ -298,7 +298,7 @@ def check_of() -> list[Block]:
     result = replace(result, runs=tuple(runs), validity=tuple(valid))
     found = compare_interleaved(StoredResult("check.json", result), ("base", "head"))
     judged = gate(found, (FailOn("slower", 0.03), FailOn("invalid")))
-    return check.document(result, found, judged, ("torch==2.13.0", "torch==2.14.1"))
+    return compare.check_document(result, found, judged, ("torch==2.13.0", "torch==2.14.1"))
 
 
 VIEWS: dict[str, Callable[[], list[Block]]] = {

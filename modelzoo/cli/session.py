@@ -254,7 +254,7 @@ def judged_entry(
         started=started,
         ended=now(),
         files=tuple(map(str, writer.files)),
-        thumbnails=writer.thumbnails(),
+        thumbnails=writer.thumbnails,
     )
 
 

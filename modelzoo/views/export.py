@@ -24,8 +24,7 @@ from modelzoo.results.refusals import Metric, SideSetting
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
 from modelzoo.version import __version__
-from modelzoo.views.compare import notes
-from modelzoo.views.compare_columns import cores_text, extrapolation_text, values_text
+from modelzoo.views.comparison import cores_text, extrapolation_text, notes, values_text
 from modelzoo.views.speed import basis_text, outcome_text, ratio, reason, refusal
 
 FORMAT, REPORT_FORMAT = "modelzoo-comparison/1.0", "modelzoo-report/1.1"

@@ -311,11 +311,9 @@ def workload_section(result: Result, workload: str, shown: Sequence[SummaryRow],
 
 def _kernels(workload: str, rows: Sequence[tuple[str, SummaryRow]], mark: str) -> list[Section]:
     audits = [(name, found) for name, row in rows if (found := kernel_tables.evidence_of(row)) is not None]
-    drawn = (
-        ("network", bars.network(workload, [(name, each.products) for name, each in audits])),
-        ("kernels", bars.kernels(workload, [(name, bars.kernel_shares(each)) for name, each in audits])),
-    )
-    shares: list[Block] = [plot.figure(f"{mark}-{name}") for name, plot in drawn if plot is not None]
+    shares = drawn(bars.network(workload, [(name, each.products) for name, each in audits]), f"{mark}-network")
+    timed = bars.kernels(workload, [(name, bars.kernel_shares(each)) for name, each in audits])
+    shares += drawn(timed, f"{mark}-kernels")
     shares += [Details(*part) for name, each in rows for part in kernel_tables.kernel_parts(each, name)]
     explained = details.explanations([row for _, row in rows])
     changed: list[Block] = [details.explanation(found, names) for _, names, found in explained]

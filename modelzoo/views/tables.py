@@ -26,12 +26,8 @@ from modelzoo.views.judgement import VALIDITY_TONE
 from modelzoo.views.speed import interval, is_qualified, outcome_text, rate, ratio, rounded_value
 
 OUTCOME_TONE = {
-    Outcome.FASTER: Tone.BETTER,
-    Outcome.LESS: Tone.BETTER,
-    Outcome.CHEAPER: Tone.BETTER,
-    Outcome.SLOWER: Tone.WORSE,
-    Outcome.MORE: Tone.WORSE,
-    Outcome.DEARER: Tone.WORSE,
+    **dict.fromkeys((Outcome.FASTER, Outcome.LESS, Outcome.CHEAPER), Tone.BETTER),
+    **dict.fromkeys((Outcome.SLOWER, Outcome.MORE, Outcome.DEARER), Tone.WORSE),
     Outcome.SAME: Tone.SAME,
     Outcome.AMBIGUOUS: Tone.OPEN,
     Outcome.NOT_COMPARABLE: Tone.BAD,

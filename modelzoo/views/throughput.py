@@ -32,6 +32,7 @@ _OWN |= {"--json-dir", "--scheduler"}  # of a fleet
 """Options of the call that do not decide the setting, each with a value."""
 _NAMED = 4
 """Stragglers that are named one by one."""
+_PERCENTILES = ("p50", "p90", "p95", "p99")
 _COUNTING = "counting: how far the count of batches may be off, ± 1 per instance"
 
 
@@ -74,10 +75,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "rounds": str(row.rounds or MISSING),
         f"{found.unit}/s": "failed" if row.throughput is None and row.failed else rate(row.throughput),
         "counting": MISSING if math.isinf(row.off) else f"±{share(row.off)}",
-        "p50": seconds(row.percentiles.get("p50"), 3),
-        "p90": seconds(row.percentiles.get("p90"), 3),
-        "p95": seconds(row.percentiles.get("p95"), 3),
-        "p99": seconds(row.percentiles.get("p99"), 3),
+        **{name: seconds(row.percentiles.get(name), 3) for name in _PERCENTILES},
         "bound": MISSING if bound is None or row.judged is None or not row.rounds else row.judged.outcome.value,
         "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
         "efficiency": share(row.efficiency, 0),
@@ -86,7 +84,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "bandwidth": share(row.bandwidth, 0),
         "cost per million": MISSING if cost is None else money(found, cost),
     }
-    if bound is not None and bound.name not in ("p50", "p90", "p95", "p99"):
+    if bound is not None and bound.name not in _PERCENTILES:
         shown[bound.name] = apart(row.bounded, bound.seconds, digits=3, show=seconds)[0]
     return shown
 

@@ -13,7 +13,7 @@ from modelzoo.document import Block, Section
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.setting import Setting
-from modelzoo.views.check import MOST_CHANGES, document
+from modelzoo.views.compare import MOST_CHANGES, check_document
 
 ROUNDS = [1.0, 1.001, 0.999, 1.0]
 
@@ -21,7 +21,7 @@ ROUNDS = [1.0, 1.001, 0.999, 1.0]
 def page(result: Result, *, details: bool = False) -> list[Block]:
     """The page of a result."""
     found = compare_interleaved(StoredResult("check.json", result), ("base", "head"))
-    return document(result, found, gate(found, (FailOn("slower", 0.0),)), ("a", "b"), details=details)
+    return check_document(result, found, gate(found, (FailOn("slower", 0.0),)), ("a", "b"), details=details)
 
 
 def section(blocks: list[Block], title: str) -> Section:

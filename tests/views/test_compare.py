@@ -13,7 +13,8 @@ from modelzoo.comparison.pairing import parse_pairing
 from modelzoo.document import Block, Line
 from modelzoo.records.run import Result
 from modelzoo.results.refusals import Metric
-from modelzoo.views.compare import document, footnotes
+from modelzoo.views.compare import document
+from modelzoo.views.comparison import footnotes
 
 PAIRED = Question(pairings=(parse_pairing("precision=fp32:precision=bf16"),))
 

@@ -18,7 +18,7 @@ from modelzoo.results import tuning
 from modelzoo.results.refusals import Metric
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import EQUIVALENCE, Interval
-from modelzoo.views.compare_columns import cost_verdict
+from modelzoo.views.comparison import cost_verdict
 from modelzoo.views.differences import by_workload, short_names
 from modelzoo.views.plots import Plot, captioned, columns, draw_lanes, log_scale
 from modelzoo.views.speed import interval, outcome_text, ratio, reason
@@ -37,12 +37,8 @@ _HEIGHT = 16.0
 """Of the lane of an interval in CSS pixels."""
 _BAND = (1 / (1 + EQUIVALENCE), 1 + EQUIVALENCE)
 _MARKS = {
-    "FASTER": (theme.BLUE, "^"),
-    "LESS": (theme.BLUE, "^"),
-    "CHEAPER": (theme.BLUE, "^"),
-    "SLOWER": (theme.VERMILLION, "v"),
-    "MORE": (theme.VERMILLION, "v"),
-    "DEARER": (theme.VERMILLION, "v"),
+    **dict.fromkeys(("FASTER", "LESS", "CHEAPER"), (theme.BLUE, "^")),
+    **dict.fromkeys(("SLOWER", "MORE", "DEARER"), (theme.VERMILLION, "v")),
     "SAME": (theme.INK, "o"),
     "": (theme.INK, "s"),
 }

@@ -1,20 +1,35 @@
-"""The tables of a comparison, as columns of text. Pure."""
+"""What is said of a comparison: its headline, its tables as columns, its notes. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from modelzoo import stats
-from modelzoo.comparison.compare import Comparison
+from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_sessions
 from modelzoo.comparison.machines import AssumedCores, Cost, Extrapolation, OneDevice, Rates, RowRates
-from modelzoo.comparison.model import Row
-from modelzoo.document import Column, Rows, Tone
+from modelzoo.comparison.model import Row, StoredResult
+from modelzoo.document import Column, Line, Lines, Rows, Tone, first_line
 from modelzoo.formatting import MISSING, counted, significant
 from modelzoo.frozen import replace
-from modelzoo.results.refusals import Metric
-from modelzoo.stats import Basis, Outcome
-from modelzoo.views.speed import UNPROVEN, interval, outcome_text, ratio, reason, within
+from modelzoo.results.refusals import Metric, Obstacle, SideSetting
+from modelzoo.stats import Basis, Doubt, Outcome, Ratio, Verdict
+from modelzoo.views import throughput
+from modelzoo.views.judgement import reason_text, scope_text, validity_text
+from modelzoo.views.speed import (
+    UNPROVEN,
+    interval,
+    is_qualified,
+    outcome_text,
+    ratio,
+    reason,
+    refusal,
+    several,
+    subject,
+    verdict_reason,
+    within,
+)
 from modelzoo.views.tables import OUTCOME_TONE
 
 Priced = TypeVar("Priced", RowRates, Cost)
@@ -25,6 +40,19 @@ ASSUMED = "*"
 _MEGABYTE = 1e6
 MOST_VALUES = 3
 """The most values of a condition that are listed."""
+NO_VERDICT = (None, False, False)
+_TONES = {
+    **dict.fromkeys((Outcome.SLOWER, Outcome.MORE), Tone.WORSE),
+    **dict.fromkeys((Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE), Tone.OPEN),
+    **dict.fromkeys((Outcome.FASTER, Outcome.LESS), Tone.BETTER),
+}
+"""Of the headline, by the first of these outcomes that a row has."""
+COSTS = {
+    Outcome.CHEAPER: "{1} is cheaper than {0}",
+    Outcome.DEARER: "{1} is dearer than {0}",
+    Outcome.SAME: "{1} and {0} cost the same",
+    Outcome.AMBIGUOUS: "no significant difference in cost between {1} and {0}",
+}
 
 
 def row_columns(comparison: Comparison, marks: Mapping[int, str]) -> list[Column]:
@@ -155,9 +183,6 @@ def alone_columns(rows: Sequence[Row], costs: Sequence[Cost]) -> list[Column]:
     return [*columns, cheaper, _cost_verdicts(verdicts)] if priced else columns
 
 
-NO_VERDICT = (None, False, False)
-
-
 def cost_verdict(outcome: Outcome | None, is_assumed: bool, is_unproven: bool) -> str:
     """A verdict on cost, and whether it is assumed, and on sides that are not proven."""
     if outcome is None:
@@ -210,3 +235,150 @@ def cores_text(found: AssumedCores | None) -> str:
         f"{counted(found.vcpus, 'vCPU')} per physical core, as usual for {found.architecture}; "
         "the virtual machine does not show it"
     )
+
+
+def accuracy(side: SideSetting, judged: Sequence[StoredResult] = ()) -> str:
+    """What the judgement of a setting says, or why none of those in ``judged`` is one of it."""
+    entry = side.validity
+    if entry is not None and entry.report is not None:
+        found = entry.report.validity
+        return "; ".join(filter(None, (validity_text(entry), reason_text(found), scope_text(found))))
+    if entry is not None:
+        return f"could not be judged: {entry.error}"
+    if side.requested == side.requested.reference():
+        return "fp32 in eager mode is what other settings are judged against"
+    if judged:
+        beside = ", ".join(each.path for each in judged)
+        return f"not judged by {beside}: another workload or setting, other weights, another machine or another torch"
+    return "not judged; name a result of 'modelzoo validate' beside it: NAME=throughput.json,validate.json"
+
+
+def headline(comparison: Comparison) -> Lines:
+    """Return how many rows are faster or slower, and what that rests on."""
+    base, other, rows = comparison.base.name, comparison.other.name, comparison.rows
+    compared = [row for row in rows if row.ratio is not None]
+    against = [each for row in rows for each in (*row.speed.refused, *row.speed.allowed)]
+    wrong = [each for each in against if each.obstacle is Obstacle.WRONG]
+    if wrong and compared:
+        return first_line(refusal(wrong[0]), Tone.BAD)
+    if not compared:
+        whys = Counter(text for row in rows for text in _notes_of(row, ()))
+        said = f"{other} is not comparable with {base}" + "".join(f": {text}" for text, _ in whys.most_common(1))
+        said += "".join(f"; {text}" for text in _unfinished(comparison))
+        return first_line(said, Tone.BAD)
+    if len(rows) == 1:
+        clauses = []
+        for cost in comparison.costs:
+            if cost.outcome is not None:
+                unproven = UNPROVEN if cost.is_unproven and cost.outcome is not Outcome.AMBIGUOUS else ""
+                clauses.append(f"{COSTS[cost.outcome].format(base, other)}: {ratio(cost.ratio)}{unproven}")
+        unproven = UNPROVEN if is_qualified(rows[0].speed) else ""
+        clauses.append(f"{subject(base, other, rows[0].outcome)}{_shown_ratio(rows[0])}{unproven}")
+        said = f"{rows[0].name}: {'; '.join(clauses)}"
+    else:
+        said = several(base, other, [row.speed for row in rows], "rows")
+    if comparison.mean is not None and len(compared) > 1:
+        said += f"; geometric mean {ratio(comparison.mean)}"
+    if any(each.basis is Basis.ASSUMED for each in ratios_by_name(comparison).values()):
+        said += "; too few sessions, so how much they differ is ASSUMED"
+    alone = rows[0].alone if len(rows) == 1 else None
+    if alone is not None and alone.ratio is not None:
+        said += f"; in these sessions alone {outcome_text(alone)}, {ratio(alone.ratio)}"
+        in_cost = [f" and in cost {each.alone_outcome}, {ratio(each.alone)}" for each in comparison.costs if each.alone]
+        said += "".join(in_cost)
+    said += "".join(f"; accuracy of {each}" for each in throughput.not_valid(rows[0]))
+    outcomes = {row.outcome for row in rows}
+    return first_line(said, next((tone for each, tone in _TONES.items() if each in outcomes), Tone.SAME))
+
+
+def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:
+    """Return the footnotes, each with its mark, and the marks of each row; equal notes are one."""
+    numbers: dict[str, int] = {}
+    marks: dict[int, str] = {}
+    by_chance = [row.speed.verdict for row in comparison.rows if row.speed.verdict.doubt is Doubt.CHANCE]
+    for index, row in enumerate(comparison.rows):
+        texts = _notes_of(row, by_chance)
+        for text in texts:
+            numbers.setdefault(text, len(numbers) + 1)
+        marks[index] = " ".join(f"[{numbers[text]}]" for text in texts)
+    return [Line(text, mark=f"[{number}]") for text, number in numbers.items()], marks
+
+
+def _notes_of(row: Row, by_chance: Sequence[Verdict]) -> list[str]:
+    """Why a row has no clear verdict, and what was let through.
+
+    Args:
+        row: it. What its verdict rests on stands in the legend.
+        by_chance: the verdicts of all rows that may differ by chance, for which one sentence is enough.
+    """
+    verdict, whys = row.speed.verdict, [refusal(each) for each in row.speed.refused]
+    if row.outcome is Outcome.AMBIGUOUS:
+        alike = sorted(by_chance, key=lambda each: each.p_value or 0.0) if verdict in by_chance else [verdict]
+        whys = [verdict_reason(alike[0], alike[-1].p_value or 0.0)]
+    return [*whys, *(f"allowed: {refusal(each)}" for each in row.speed.allowed)]
+
+
+def ratios_by_name(comparison: Comparison) -> dict[str, Ratio]:
+    """The ratios by the names of their rows."""
+    return {row.name: row.speed.found for row in comparison.rows if row.speed.found is not None}
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """What the numbers do not say by themselves."""
+    if any(each.basis is Basis.ROUNDS for each in ratios_by_name(comparison).values()):
+        return []  # one session has both sides
+    if comparison.same_machine:
+        found = [
+            "Baseline and candidate ran on machines that do not differ in what decides speed (processor, cores, "
+            "caches, memory, frequency limits, CPU limits); stored results do not tell two such machines apart."
+        ]
+    else:
+        found = [
+            "The verdicts are about these two machines, not about two types of machine: those could only be compared "
+            "with several machines of each type."
+        ]
+    if share_sessions(comparison.base, comparison.other):
+        found.append(
+            "Some sessions belong to both baseline and candidate. Settings of one session ran in the same rounds, and "
+            "'modelzoo report' compares them round by round, more precisely than this."
+        )
+    return [*found, *(f"{text}." for text in _unfinished(comparison))]
+
+
+def _unfinished(comparison: Comparison) -> Iterator[str]:
+    """Which results are not those of whole calls."""
+    for side in (comparison.base, comparison.other):
+        partial = [stored.path for stored in side.results if not is_complete(stored.result)]
+        if partial:
+            yield f"{side.name}: stored before the call had ended: {', '.join(partial)}"
+
+
+def correction(count: int) -> str:
+    """Say for how many comparisons the verdicts are corrected; empty if there is one."""
+    if count == 1:
+        return ""
+    return f" The verdicts are corrected for {count} comparisons (Holm), the intervals are not."
+
+
+def gate_lines(comparison: Comparison, gate: Gate) -> list[str]:
+    """Return which rows fail, and what passed although nothing is certain."""
+    found = [
+        f"FAILED {condition}: {row.name}{_shown_ratio(row)}"
+        for row, conditions in zip(comparison.rows, gate.failures)
+        for condition in conditions
+    ]
+    if not found:
+        found = [f"passed: no row meets {', '.join(map(str, gate.conditions))}"]
+    for outcome in (Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE):
+        passed = [
+            row.name
+            for row, conditions in zip(comparison.rows, gate.failures)
+            if row.outcome is outcome and not conditions
+        ]
+        if passed:
+            found.append(f"{len(passed)} of {len(comparison.rows)} rows passed {outcome}: {', '.join(passed)}")
+    return found
+
+
+def _shown_ratio(row: Row) -> str:
+    return f", ratio {ratio(row.ratio)}" if row.ratio is not None else f", {reason(row.speed)}"
