@@ -21,7 +21,7 @@ from modelzoo.cli.output import (
     result_lines,
     write_output,
 )
-from modelzoo.document import Section, terminal
+from modelzoo.document import Section
 from modelzoo.document.written import markdown
 from modelzoo.errors import UsageError
 from modelzoo.formatting import for_people, printable
@@ -94,6 +94,8 @@ def report(args: argparse.Namespace) -> int:
 
 def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Namespace) -> str:
     """The results in one of ``FORMATS``."""
+    from modelzoo.document import terminal
+
     if form in ("csv", "json"):
         names = short_names([Path(path) for path, _ in stored])
         rows = []

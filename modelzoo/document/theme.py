@@ -8,9 +8,29 @@ from __future__ import annotations
 
 import msgspec
 
-INK, FAINT, GRID, BAND, GREY, PAGE = "#1a1a1a", "#5c5c5c", "#d9d9d9", "#e3e8ee", "#c3c9d1", "#ffffff"
-"""Text and lines; secondary text; grids; areas behind the data; what is not of interest; the page itself."""
-BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+_COLOURS = {
+    "ink": ("#1a1a1a", "#ececec"),
+    "faint": ("#5c5c5c", "#b3b3b3"),
+    "grid": ("#d9d9d9", "#3d4248"),
+    "band": ("#e3e8ee", "#2b3138"),
+    "grey": ("#c3c9d1", "#565e68"),
+    "page": ("#ffffff", "#15181c"),
+    "blue": ("#0072b2", "#56b4e9"),  # too dark on a dark page; it changes places with the light blue
+    "vermillion": ("#d55e00", "#d55e00"),
+    "green": ("#009e73", "#009e73"),
+    "purple": ("#cc79a7", "#cc79a7"),
+    "orange": ("#e69f00", "#e69f00"),
+    "sky": ("#56b4e9", "#0072b2"),
+}
+"""By name, the colour of the light theme and that of the dark one: text and lines; secondary text; grids; areas behind
+the data; what is not of interest; the page itself; those of the series.
+"""
+INK, FAINT, GRID, BAND, GREY, PAGE, *_SERIES_COLOURS = (light for light, _ in _COLOURS.values())
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = _SERIES_COLOURS
+VARIABLES = {light: f"--plot-{name}" for name, (light, _) in _COLOURS.items()}
+"""The CSS variable that replaces each colour."""
+DARK = {light: dark for light, dark in _COLOURS.values() if dark != light}
+"""The colours that differ in the dark theme."""
 
 _PRECISIONS = {
     "fp32": (BLUE, ""),
@@ -25,35 +45,6 @@ _PRECISIONS = {
 def precision_style(precision: str) -> tuple[str, str]:
     """Return the colour and the hatch of a precision, which are the same in all plots."""
     return _PRECISIONS.get(precision, (GREEN, "...."))
-
-
-VARIABLES = {
-    INK: "--plot-ink",
-    FAINT: "--plot-faint",
-    GRID: "--plot-grid",
-    BAND: "--plot-band",
-    GREY: "--plot-grey",
-    PAGE: "--plot-page",
-    BLUE: "--plot-blue",
-    VERMILLION: "--plot-vermillion",
-    GREEN: "--plot-green",
-    PURPLE: "--plot-purple",
-    ORANGE: "--plot-orange",
-    SKY: "--plot-sky",
-}
-"""The CSS variable that replaces each colour."""
-DARK = {
-    INK: "#ececec",
-    FAINT: "#b3b3b3",
-    GRID: "#3d4248",
-    BAND: "#2b3138",
-    GREY: "#565e68",
-    PAGE: "#15181c",
-    # The blue is too dark on a dark page; it changes places with the light blue.
-    BLUE: SKY,
-    SKY: BLUE,
-}
-"""The colours that differ in the dark theme."""
 
 
 class SeriesStyle(msgspec.Struct, frozen=True):

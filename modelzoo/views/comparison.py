@@ -40,7 +40,6 @@ ASSUMED = "*"
 _MEGABYTE = 1e6
 MOST_VALUES = 3
 """The most values of a condition that are listed."""
-NO_VERDICT = (None, False, False)
 _TONES = {
     **dict.fromkeys((Outcome.SLOWER, Outcome.MORE), Tone.WORSE),
     **dict.fromkeys((Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE), Tone.OPEN),
@@ -179,8 +178,12 @@ def alone_columns(rows: Sequence[Row], costs: Sequence[Cost]) -> list[Column]:
     ]
     found = Rows(priced.get((row.workload, row.setting)) for row in rows)
     cheaper = found.number("times cheaper", lambda each: ratio(each.alone) if each else NOTHING)
-    verdicts = [(each.alone_outcome, False, each.is_unproven) if each else NO_VERDICT for each in found.rows]
-    return [*columns, cheaper, _cost_verdicts(verdicts)] if priced else columns
+    verdicts = found.text(
+        "verdict on cost",
+        lambda each: cost_verdict(each.alone_outcome, False, each.is_unproven) if each else None,
+        lambda each: OUTCOME_TONE.get(each.alone_outcome if each else None, Tone.PLAIN),
+    )
+    return [*columns, cheaper, verdicts] if priced else columns
 
 
 def cost_verdict(outcome: Outcome | None, is_assumed: bool, is_unproven: bool) -> str:
@@ -189,13 +192,6 @@ def cost_verdict(outcome: Outcome | None, is_assumed: bool, is_unproven: bool) -
         return MISSING
     unproven = UNPROVEN if is_unproven and outcome is not Outcome.AMBIGUOUS else ""
     return f"{outcome}{' (assumed)' if is_assumed else ''}{unproven}"
-
-
-def _cost_verdicts(found: Sequence[tuple[Outcome | None, bool, bool]]) -> Column:
-    """Verdicts, and whether they are assumed, and on sides that are not proven."""
-    cells = [cost_verdict(*each) for each in found]
-    tones = tuple(Tone.PLAIN if outcome is None else OUTCOME_TONE[outcome] for outcome, _, _ in found)
-    return Column("verdict on cost", tuple(cells), tones=tones)
 
 
 def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
@@ -211,8 +207,12 @@ def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
             lambda each: ratio(each.ratio) + _mark(each.base_extrapolated or each.other_extrapolated),
         ),
     ]
-    verdicts = [(each.outcome, each.is_assumed, each.is_unproven) for each in costs]
-    return [*columns, _cost_verdicts(verdicts)] if any(outcome for outcome, _, _ in verdicts) else columns
+    verdicts = of.text(
+        "verdict on cost",
+        lambda each: cost_verdict(each.outcome, each.is_assumed, each.is_unproven),
+        lambda each: OUTCOME_TONE.get(each.outcome, Tone.PLAIN),
+    )
+    return [*columns, verdicts] if any(each.outcome for each in costs) else columns
 
 
 def extrapolation_text(found: Extrapolation | None) -> str:

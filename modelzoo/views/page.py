@@ -45,7 +45,7 @@ from modelzoo.views.kinds import drawn, section
 from modelzoo.views.plots import bars, forest, scatter
 from modelzoo.views.plots import lines as line_plots
 from modelzoo.views.plots.lines import history, moment
-from modelzoo.views.speed import interval
+from modelzoo.views.speed import PERCENTILES, interval
 
 MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
@@ -213,15 +213,10 @@ class SessionLevel(NamedTuple):
         return self.report.provenance.fingerprint or self.report.provenance.machine.cpu
 
     @property
-    def versions(self) -> dict[str, str]:
-        """What may explain a change. Of the suite the commit, with ``+`` if files had been changed, or the version."""
+    def suite(self) -> str:
+        """The commit of the suite, with ``+`` if files had been changed, or its version."""
         commit = self.result.commit or ""
-        return {
-            "torch": self.report.provenance.versions.get("torch", MISSING),
-            "modelzoo": f"{commit[:10]}{'+' * commit.endswith('+')}" if commit else self.result.version,
-            "kernel": self.report.provenance.machine.kernel,
-            "weights": (self.report.prepared.weights.sha256 or MISSING)[:8],
-        }
+        return f"{commit[:10]}{'+' * commit.endswith('+')}" if commit else self.result.version
 
 
 def history_section(name: str, sessions: Sequence[StoredResult], mark: str) -> Section:
@@ -258,12 +253,15 @@ def _sessions(own: Sequence[SessionLevel], machines: Sequence[str]) -> Table:
         *([cpu] if len(machines) > 1 else []),
         of.number("latency", lambda each: interval(each.latency)),
         of.text("file", lambda each: each.file),
-        *(Column(name, tuple(each.versions[name] for each in own)) for name in own[0].versions),
+        # What may explain a change.
+        of.text("torch", lambda each: each.report.provenance.versions.get("torch")),
+        of.text("modelzoo", lambda each: each.suite),
+        of.text("kernel", lambda each: each.report.provenance.machine.kernel),
+        of.text("weights", lambda each: (each.report.prepared.weights.sha256 or MISSING)[:8]),
     ]
     return Table("Sessions", columns)
 
 
-PERCENTILES = ("p50", "p90", "p95", "p99")
 PICTURE_BYTES = 600_000
 """Bytes of all pictures of a page together, so that the page stays below 2 MB: base64 adds a third."""
 

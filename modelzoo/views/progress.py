@@ -13,6 +13,10 @@ from statistics import median
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
 from modelzoo import stats
 from modelzoo.document import Block, Column, Notices, Rows, Table, known, lines
 from modelzoo.formatting import counted, duration, for_people, percent
@@ -30,8 +34,6 @@ from modelzoo.views.load import caption, generator_text
 from modelzoo.warning import rank
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
-
     from modelzoo.measure.jobs import Event
 
 
@@ -231,8 +233,6 @@ class LiveProgress:
     """
 
     def __init__(self, out: Console, result: Result, clock: Callable[[], float] = time.monotonic) -> None:
-        from rich.live import Live
-
         self._out, self._clock = out, clock
         self._names: list[tuple[str, str]] = []
         self.take_settings(result)
@@ -345,9 +345,6 @@ class LiveProgress:
         return f"{duration(elapsed)} elapsed" + (f", about {duration(remaining)} left" if remaining >= 1 else "")
 
     def _block(self) -> Group:
-        from rich.console import Group
-        from rich.text import Text
-
         lines = [self._doing, *self._levels(), self._times()] if self._doing else ["starting"]
         return Group(*(Text(for_people(line), no_wrap=True, overflow="ellipsis") for line in lines))
 

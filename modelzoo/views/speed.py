@@ -30,8 +30,10 @@ from modelzoo.stats import EQUIVALENCE, LARGEST_P, Basis, Doubt, Interval, Outco
 from modelzoo.views import proof
 from modelzoo.views.differences import grouped
 from modelzoo.views.judgement import reason_text
+from modelzoo.views.kernel_tables import wrong_text
 from modelzoo.warning import WarningMessage
 
+PERCENTILES = ("p50", "p90", "p95", "p99")
 NOISY, NONE = "(noisy)", "(no interval)"
 """In place of an interval that is wider than its value, and of an unbounded one (of a single process)."""
 WIDEST = 1000
@@ -199,13 +201,14 @@ def refusal(found: Refusal) -> str:
         return f"{fact.precision} is not {verb} on {side}: {proof.sentence(fact.proof) or proof.NO_EVIDENCE}"
     if isinstance(fact, WarningMessage):
         return f"{side} did not run as it says: {fact.message}"
+    if isinstance(fact, Evidence) and fact.verdict is ProofVerdict.WRONG_RESULTS:
+        return f"on {side}, WRONG RESULTS: {wrong_text(fact)}"
     if isinstance(fact, (Canary, Evidence)):
-        is_wrong = isinstance(fact, Evidence) and fact.verdict is ProofVerdict.WRONG_RESULTS
-        return f"on {side}, {proof.incomparable(fact)}" if is_wrong else f"{side} is {proof.not_fp32(fact)}"
+        return f"{side} is {proof.not_fp32(fact)}"
     if isinstance(fact, Validity):
         return f"the predictions of {side} are NOT VALID: {reason_text(fact)}"
     if isinstance(fact, OtherOutputs):
-        return f"on {side}, {proof.incomparable(fact)}"
+        return f"on {side}, {proof.other_outputs_text(fact)}"
     if isinstance(fact, LatencyBound):
         return f"no configuration of {side} is known to meet {fact.text}"
     if found.obstacle is Obstacle.UNCONFIRMED:
@@ -226,8 +229,17 @@ def _of_both(found: Refusal) -> str:
     if isinstance(fact, Obstacle):
         work = "how much work was done" if fact is Obstacle.WORK else f"the digest of the {fact.value}"
         return f"{work} was not recorded for both"
-    if isinstance(fact, (Canary, Evidence, OtherOutputs, OtherWork, Different)):
-        return proof.incomparable(fact)
+    if isinstance(fact, Evidence) and fact.verdict is ProofVerdict.WRONG_RESULTS:
+        return f"WRONG RESULTS: {wrong_text(fact)}"
+    if isinstance(fact, (Canary, Evidence)):
+        return f"the fp32 baseline is {proof.not_fp32(fact)}"
+    if isinstance(fact, OtherWork):
+        return f"baseline and candidate did different work: {fact.name} {fact.base:.0f} and {fact.other:.0f}"
+    if isinstance(fact, Different):
+        said = "ran different weights" if fact is Different.WEIGHTS else "have different versions of workload.py"
+        return f"baseline and candidate {said}"
+    if isinstance(fact, OtherOutputs):
+        return proof.other_outputs_text(fact)
     if found.obstacle is Obstacle.INPUTS:
         return "baseline and candidate ran different inputs"
     return "one result timed the model alone, the other one the whole pipeline"

@@ -25,7 +25,7 @@ from modelzoo.views.differences import UNKNOWN, full_names
 from modelzoo.views.judgement import VALIDITY_TONE
 from modelzoo.views.speed import interval, is_qualified, outcome_text, rate, ratio, rounded_value
 
-OUTCOME_TONE = {
+OUTCOME_TONE: dict[Outcome | None, Tone] = {
     **dict.fromkeys((Outcome.FASTER, Outcome.LESS, Outcome.CHEAPER), Tone.BETTER),
     **dict.fromkeys((Outcome.SLOWER, Outcome.MORE, Outcome.DEARER), Tone.WORSE),
     Outcome.SAME: Tone.SAME,
@@ -227,7 +227,6 @@ def _outcome_tone(row: SummaryRow | None) -> Tone:
 
 
 END_TO_END, SUM = "end to end", "sum of the stages"
-CPU = "cpu"
 STAGES = (
     "stages of the pipeline: time per batch, the geometric mean of the processes' medians with its 95 % interval; "
     "share of the sum of the stages (in the row of that sum: of the end-to-end time)"
@@ -260,7 +259,7 @@ def stage_columns(found: Sequence[PipelineLevels]) -> list[Column]:
 def stage_sentences(each: PipelineLevels) -> list[str]:
     """The bottleneck, whether the stages add up, of the levels and within each pass, and what timing them costs."""
     slowest = max(each.stages, key=lambda level: level.seconds.value)
-    device = "the device (here the CPU)" if each.device == CPU else f"{each.device}, gaps between kernels included,"
+    device = "the device (here the CPU)" if each.device == "cpu" else f"{each.device}, gaps between kernels included,"
     rest = sum(level.share for level in each.stages if level.stage.place is Place.HOST)
     said = [
         f"bottleneck: {slowest.stage.name}, {share(slowest.share)} of the stages' time; the stages on {device} take "

@@ -24,7 +24,7 @@ from modelzoo.results.instance_proof import InstanceKernels, InstancePlacement
 from modelzoo.results.throughput import Backing, Recommendation, Row
 from modelzoo.stats import Outcome, race
 from modelzoo.stats.latency_bound import BoundOutcome
-from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, ratio, reason, rounded_value, within
+from modelzoo.views.speed import PERCENTILES, UNPROVEN, is_qualified, outcome_text, ratio, reason, rounded_value, within
 
 _OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price"}
 _OWN |= {"--rounds", "--seconds", "--output", "-o"}
@@ -32,7 +32,6 @@ _OWN |= {"--json-dir", "--scheduler"}  # of a fleet
 """Options of the call that do not decide the setting, each with a value."""
 _NAMED = 4
 """Stragglers that are named one by one."""
-_PERCENTILES = ("p50", "p90", "p95", "p99")
 _COUNTING = "counting: how far the count of batches may be off, ± 1 per instance"
 
 
@@ -75,7 +74,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "rounds": str(row.rounds or MISSING),
         f"{found.unit}/s": "failed" if row.throughput is None and row.failed else rate(row.throughput),
         "counting": MISSING if math.isinf(row.off) else f"±{share(row.off)}",
-        **{name: seconds(row.percentiles.get(name), 3) for name in _PERCENTILES},
+        **{name: seconds(row.percentiles.get(name), 3) for name in PERCENTILES},
         "bound": MISSING if bound is None or row.judged is None or not row.rounds else row.judged.outcome.value,
         "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
         "efficiency": share(row.efficiency, 0),
@@ -84,7 +83,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "bandwidth": share(row.bandwidth, 0),
         "cost per million": MISSING if cost is None else money(found, cost),
     }
-    if bound is not None and bound.name not in _PERCENTILES:
+    if bound is not None and bound.name not in PERCENTILES:
         shown[bound.name] = apart(row.bounded, bound.seconds, digits=3, show=seconds)[0]
     return shown
 

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from modelzoo.document.console import PlainConsole
+from modelzoo.document.terminal import PlainConsole
 from modelzoo.document.written import csv_lines
 
 

@@ -197,14 +197,7 @@ def network(workload: str, settings: Sequence[tuple[str, Sequence[Product]]]) ->
         "Its length is its share of the audited passes' time in products, its colour the precision that was shown."
     )
     rows = [
-        (
-            label,
-            layers_text(each),
-            each.operator,
-            shapes_text(each.shapes[:2]),
-            share(each.share),
-            each.precision,
-        )
+        (label, layers_text(each), each.operator, shapes_text(each.shapes[:2]), share(each.share), each.precision)
         for label, products in found
         for each in products
     ]

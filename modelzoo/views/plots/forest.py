@@ -46,8 +46,7 @@ _UNDECIDED = (theme.FAINT, "D")
 _TONES = {str(outcome): tone for outcome, tone in OUTCOME_TONE.items()}
 _AXES = {
     Metric.LATENCY: ("speedup over", "slower", "faster"),
-    Metric.COLD_START: ("speedup of the first answer over", "slower", "faster"),
-    Metric.WARM_START: ("speedup of the first answer over", "slower", "faster"),
+    **dict.fromkeys((Metric.COLD_START, Metric.WARM_START), ("speedup of the first answer over", "slower", "faster")),
     Metric.THROUGHPUT: ("throughput relative to", "less", "more"),
     Metric.FIRST_TOKEN: ("speedup of the first token over", "slower", "faster"),
     Metric.PER_TOKEN: ("speedup per token over", "slower", "faster"),
