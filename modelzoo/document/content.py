@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
 from modelzoo.formatting import MISSING, for_people
 from modelzoo.frozen import replace
-from modelzoo.records.run import Thumbnail
 from modelzoo.warning import Severity, WarningMessage, rank
+
+if TYPE_CHECKING:
+    from modelzoo.records.run import Thumbnail
 
 R = TypeVar("R")
 

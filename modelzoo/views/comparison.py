@@ -37,7 +37,6 @@ NOTHING = "~"
 """Shown in place of a ratio if the sides cannot be compared."""
 ASSUMED = "*"
 """Marks a number that was not measured, but extrapolated."""
-_MEGABYTE = 1e6
 MOST_VALUES = 3
 """The most values of a condition that are listed."""
 _TONES = {
@@ -93,7 +92,7 @@ def value_text(value: stats.Interval | None, metric: Metric) -> str:
     if metric is Metric.THROUGHPUT:
         return f"{significant(value.value)}/s {within(value)}"
     if metric is Metric.MEMORY:
-        return f"{significant(value.value / _MEGABYTE)} MB {within(value)}"
+        return f"{significant(value.value / 1e6)} MB {within(value)}"
     return interval(value)
 
 
@@ -362,21 +361,14 @@ def correction(count: int) -> str:
 
 def gate_lines(comparison: Comparison, gate: Gate) -> list[str]:
     """Return which rows fail, and what passed although nothing is certain."""
-    found = [
-        f"FAILED {condition}: {row.name}{_shown_ratio(row)}"
-        for row, conditions in zip(comparison.rows, gate.failures)
-        for condition in conditions
-    ]
+    judged = list(zip(comparison.rows, gate.failures))
+    found = [f"FAILED {each}: {row.name}{_shown_ratio(row)}" for row, conditions in judged for each in conditions]
     if not found:
         found = [f"passed: no row meets {', '.join(map(str, gate.conditions))}"]
     for outcome in (Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE):
-        passed = [
-            row.name
-            for row, conditions in zip(comparison.rows, gate.failures)
-            if row.outcome is outcome and not conditions
-        ]
+        passed = [row.name for row, conditions in judged if row.outcome is outcome and not conditions]
         if passed:
-            found.append(f"{len(passed)} of {len(comparison.rows)} rows passed {outcome}: {', '.join(passed)}")
+            found.append(f"{len(passed)} of {len(judged)} rows passed {outcome}: {', '.join(passed)}")
     return found
 
 

@@ -188,7 +188,7 @@ def _serving(title: str, document: Callable[[Result], list[Block]], plot: Callab
 _VIEWS = {
     Latency: View("Inference benchmark", _session, _session_answer, summary.rows),
     Tuning: View("Tuning", _search, _search_answer, lambda result: summary.rows(searches.measured(result))),
-    Throughput: _serving("Throughput", lambda result: throughput.document(result), scatter.frontier),
+    Throughput: _serving("Throughput", throughput.document, scatter.frontier),
     Load: _serving(
         "Load test",
         lambda result: load.document(loads.of(result)),

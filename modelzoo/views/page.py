@@ -13,19 +13,7 @@ from modelzoo.comparison.compare import Question, compare, gate
 from modelzoo.comparison.machines import Price, prices_of
 from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.comparison.pairing import make_side
-from modelzoo.document import (
-    Block,
-    Column,
-    Details,
-    Notices,
-    Page,
-    Pictures,
-    Rows,
-    Section,
-    Table,
-    known,
-    lines,
-)
+from modelzoo.document import Block, Column, Details, Notices, Page, Pictures, Rows, Section, Table, known, lines
 from modelzoo.errors import InputError
 from modelzoo.formatting import MISSING, counted, seconds
 from modelzoo.frozen import replace

@@ -226,7 +226,6 @@ def _outcome_tone(row: SummaryRow | None) -> Tone:
     return Tone.OPEN if is_qualified(row.speed) else OUTCOME_TONE[row.speed.verdict.outcome]
 
 
-END_TO_END, SUM = "end to end", "sum of the stages"
 STAGES = (
     "stages of the pipeline: time per batch, the geometric mean of the processes' medians with its 95 % interval; "
     "share of the sum of the stages (in the row of that sum: of the end-to-end time)"
@@ -250,8 +249,8 @@ def stage_columns(found: Sequence[PipelineLevels]) -> list[Column]:
             place = each.device if level.stage.place is Place.DEVICE else str(level.stage.place)
             rows.append((*names, level.stage.name, place, interval(level.seconds), share(level.share)))
             names = ["", ""]
-        rows.append(("", "", SUM, "", seconds(each.sum), share(each.sum / each.end_to_end.value)))
-        rows.append(("", "", END_TO_END, "", interval(each.end_to_end), ""))
+        rows.append(("", "", "sum of the stages", "", seconds(each.sum), share(each.sum / each.end_to_end.value)))
+        rows.append(("", "", "end to end", "", interval(each.end_to_end), ""))
     titles = ("workload", "setting", "stage", "on", "time", "share")
     return known(*(Column(title, cells, title in titles[-2:]) for title, cells in zip(titles, zip(*rows))))
 
@@ -284,16 +283,14 @@ def stage_sentences(each: PipelineLevels) -> list[str]:
     if cost is not None:
         low, value, high = (100 * (bound - 1) for bound in (cost.low, cost.value, cost.high))
         percent = f"{value:+.1f} %" + (f" [{low:+.1f}, {high:+.1f}]" if cost.half_width < 1 else "")
-        # On a CPU, there is nothing to synchronize.
-        is_synchronized = each.other_series == SYNCHRONIZED
-        what = "a synchronization after each stage changes"
-        what = what if is_synchronized else "timestamps between the stages change"
+        what = "timestamps between the stages change"
+        if each.other_series == SYNCHRONIZED:  # on a CPU, there is nothing to synchronize
+            what = "a synchronization after each stage changes"
         said.append(f"{what} the end-to-end time by {percent}")
     return said
 
 
 TOKENS = "Tokens"
-READS = "reads: weights and cache ÷ TPOT, and their share of the bandwidth of a copy"
 
 
 def token_table(shown: Sequence[SummaryRow]) -> Table:
@@ -316,8 +313,10 @@ def token_table(shown: Sequence[SummaryRow]) -> Table:
         for *_, each in of.rows
     )
     meanings = "TTFT: time to the first token, with the prefill; TPOT: mean time of each other token"
-    reads = f"; {READS}" if any(each.read for *_, each in of.rows) else ""
-    return Table(TOKENS, columns, f"{' or '.join(made)}; {meanings}; tok/s: of the whole batch{reads}")
+    note = f"{' or '.join(made)}; {meanings}; tok/s: of the whole batch"
+    if any(each.read for *_, each in of.rows):
+        note += "; reads: weights and cache ÷ TPOT, and their share of the bandwidth of a copy"
+    return Table(TOKENS, columns, note)
 
 
 def _read(found: GenerationLevels) -> str:

@@ -10,14 +10,7 @@ from fake_runs import canary, evidence
 
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel, OperatorCheck
-from modelzoo.records.evidence import (
-    Disagreement,
-    InexactCanary,
-    NotUsed,
-    OperatorClass,
-    Product,
-    ProofVerdict,
-)
+from modelzoo.records.evidence import Disagreement, InexactCanary, NotUsed, OperatorClass, Product, ProofVerdict
 from modelzoo.records.workload import MatchedDetections, OutputAgreement, OutputError
 from modelzoo.results.proof import OtherKernels, Proof, UnexplainedOutputs
 from modelzoo.results.refusals import Different, Obstacle, OtherOutputs, OtherWork, Refusal
