@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.document import theme
-from modelzoo.views.plots.plot import GROUND, Plot
+from modelzoo.views.plots import GROUND, Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -30,7 +30,7 @@ from promises import Counted, Promise, Replayed
 from threadpoolctl import threadpool_limits
 
 from modelzoo.document import Column
-from modelzoo.document.markdown import table as markdown
+from modelzoo.document.written import markdown_table
 from modelzoo.files import write_atomically
 
 MODULES = ("verdicts_speed", "verdicts_serving", "verdicts_validity")
@@ -115,7 +115,7 @@ def worst_columns(found: Sequence[Replayed]) -> list[Column]:
 def rewrite(page: str, found: Sequence[Replayed], options: str) -> str:
     """Return the page with the table between its markers, and how it was made."""
     head, _, rest = page.partition(BEGIN)
-    narrow = re.sub(r"-{3,}", "---", re.sub(r" {2,}", " ", markdown(worst_columns(found))))
+    narrow = re.sub(r"-{3,}", "---", re.sub(r" {2,}", " ", markdown_table(worst_columns(found))))
     said = f"{len(found)} promises, replayed with `{options}`:"
     return f"{head}{BEGIN}\n\n{said}\n\n{narrow}\n{END}{rest.partition(END)[2]}"
 

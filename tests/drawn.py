@@ -8,7 +8,7 @@ from itertools import combinations
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from modelzoo.views.plots.plot import Plot
+from modelzoo.views.plots import Plot
 
 HOSTILE = "$x_1^2$ <script>alert(1)</script> &amp; ]]> \x1b[31m \x00 #0072b2 url(#a) 中文 \ud800"
 """Markup, mathematics, control characters, a colour of the theme, a reference, half a surrogate pair."""

@@ -6,8 +6,7 @@ from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Page
 from modelzoo.records.run import Result
-from modelzoo.views.page import build
-from modelzoo.views.page.build import ResultSet
+from modelzoo.views.page import ResultSet, page
 
 
 def given(name: str, *results: Result, is_directory: bool = False) -> ResultSet:
@@ -18,4 +17,4 @@ def given(name: str, *results: Result, is_directory: bool = False) -> ResultSet:
 
 def page_of(*results: Result) -> Page:
     """A page of results, each in a file of its own."""
-    return build.page([given(f"r{number}", each) for number, each in enumerate(results)], Question())
+    return page([given(f"r{number}", each) for number, each in enumerate(results)], Question())

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from modelzoo.document import Block, Details, Lines, Notices, Section, Table, terminal
-from modelzoo.document.console import PlainConsole
+from modelzoo.document.terminal import PlainConsole
 
 
 def printed(blocks: Sequence[Block], *, width: int = 100) -> str:

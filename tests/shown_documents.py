@@ -45,8 +45,9 @@ from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import store, summary
 from modelzoo.setting import Setting
 from modelzoo.stats.race import Choice
-from modelzoo.views import check, compare, doctor, load, run, throughput, tuning, validity
+from modelzoo.views import circumstances, compare, load, throughput, tuning, validity
 from modelzoo.views import fleet as fleets
+from modelzoo.views.kinds import run_document, run_kernels
 from modelzoo.warning import WarningCode, warning_for
 
 
@@ -56,8 +57,8 @@ def stored(name: str) -> Result:
 
 def run_of(result: Result, *, details: bool = False) -> list[Block]:
     """What ``modelzoo run`` shows of it."""
-    kernels = run.kernels(result) if details else []
-    return [*run.document(result, summary.rows(result), details=details), *kernels]
+    kernels = run_kernels(result) if details else []
+    return [*run_document(result, summary.rows(result), details=details), *kernels]
 
 
 def several_workloads() -> Result:
@@ -297,7 +298,7 @@ def check_of() -> list[Block]:
     result = replace(result, runs=tuple(runs), validity=tuple(valid))
     found = compare_interleaved(StoredResult("check.json", result), ("base", "head"))
     judged = gate(found, (FailOn("slower", 0.03), FailOn("invalid")))
-    return check.document(result, found, judged, ("torch==2.13.0", "torch==2.14.1"))
+    return compare.check_document(result, found, judged, ("torch==2.13.0", "torch==2.14.1"))
 
 
 VIEWS: dict[str, Callable[[], list[Block]]] = {
@@ -322,7 +323,7 @@ VIEWS: dict[str, Callable[[], list[Block]]] = {
     "check": check_of,
     "fleet": fleet_of,
     "sharding": sharding_of,
-    "doctor": lambda: doctor.document(doctored()),
+    "doctor": lambda: circumstances.document(doctored()),
     "weights": lambda: inventory.document(
         [
             (

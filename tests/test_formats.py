@@ -10,8 +10,7 @@ from printed import printed
 from shown_documents import VIEWS
 
 from modelzoo.document import Block, Page, Section, Table
-from modelzoo.document.html import html
-from modelzoo.document.markdown import markdown
+from modelzoo.document.written import html, markdown
 
 
 @pytest.mark.parametrize("view", VIEWS)

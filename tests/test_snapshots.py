@@ -18,10 +18,9 @@ from modelzoo.cli.stored import rendered
 from modelzoo.comparison.compare import Question, compare, gate
 from modelzoo.comparison.machines import Price
 from modelzoo.document import Block, Page, Section
-from modelzoo.document.html import html
-from modelzoo.document.markdown import markdown
+from modelzoo.document.written import html, markdown
 from modelzoo.views.compare import document
-from modelzoo.views.page import build
+from modelzoo.views.page import compared
 
 Approved = Callable[[str, str], None]
 PAGES = ("tune", "validity")
@@ -46,7 +45,7 @@ def test_a_comparison_is_shown_as_approved(approved: Approved) -> None:
         text = compared_text("terminal", details=details)
         approved(f"compare{'-details' if details else ''}.txt", text)
     approved("compare.md", compared_text("markdown", details=False))
-    approved("compare.html", main([build.compared(*sides(), Question(), "c")]))
+    approved("compare.html", main([compared(*sides(), Question(), "c")]))
 
 
 def test_what_machines_serve_and_cost_is_shown_as_approved(approved: Approved) -> None:
@@ -56,7 +55,7 @@ def test_what_machines_serve_and_cost_is_shown_as_approved(approved: Approved) -
     found = compare(base, other, Question(), prices)
     judged = [(found, gate(found, ()))]
     approved("compare-throughput.txt", rendered(judged, "terminal", document, Path("file")))
-    approved("compare-throughput.html", main([build.compared(base, other, Question(), "c", prices)]))
+    approved("compare-throughput.html", main([compared(base, other, Question(), "c", prices)]))
 
 
 def test_a_check_is_shown_in_a_pull_request_as_approved(approved: Approved) -> None:

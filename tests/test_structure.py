@@ -55,7 +55,7 @@ DOORS = {
     "PlainConsole": {"document/terminal.py"},
     "RichText": {"document/terminal.py"},
     "Text.from_markup": set(),
-    "csv.writer": {"document/delimited.py"},
+    "csv.writer": {"document/written.py"},
 }
 """Where each of these may be called."""
 

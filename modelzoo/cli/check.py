@@ -20,7 +20,7 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure import builds
 from modelzoo.results.store import ResultFile
-from modelzoo.views.check import document
+from modelzoo.views.compare import check_document
 
 NAMES = ("base", "head")
 SECONDS_PER_WORKLOAD, MOST_SECONDS = 300.0, 900.0
@@ -64,7 +64,7 @@ def check_command(args: argparse.Namespace, wanted: Check, how: Measurement, out
         judged, titles = gate(found, conditions), (base.title, head.title)
 
         def page(found: Comparison, judged: Gate) -> list[Block]:
-            return document(stored.result, found, judged, titles, details=how.details)
+            return check_document(stored.result, found, judged, titles, details=how.details)
 
         try:
             files.deliver(rendered([(found, judged)], form, page, target), target)

@@ -25,7 +25,7 @@ from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.records.codec import encode
 from modelzoo.records.doctor import AcceleratorReport, DoctorReport
 from modelzoo.setting import Setting
-from modelzoo.views.doctor import document, progress_text
+from modelzoo.views.circumstances import document, progress_text
 
 WATCH_SECONDS = 2.0
 """How long the CPU usage of other programs is measured."""

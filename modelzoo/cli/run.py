@@ -37,11 +37,10 @@ from modelzoo.results.store import ResultFile
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.validity.checks import check_tolerances
-from modelzoo.views import plan
-from modelzoo.views import run as view
 from modelzoo.views.exhibits import ExhibitWriter
+from modelzoo.views.kinds import baseline_lines, objections, run_document, run_kernels
 from modelzoo.views.plots import scatter
-from modelzoo.views.progress import LiveProgress
+from modelzoo.views.progress import LiveProgress, plan_of_run
 from modelzoo.workload import Workload, discovery
 
 
@@ -84,13 +83,13 @@ def show_plan(jobs: Jobs, how: Measurement) -> int:
     machine = facts.read_machine()
     requests, effort = planned(jobs, how, machine)
     budget = schedule.budget(requests, effort)
-    files.print_document(plan.document(files.new_result(jobs), machine, effort, budget, validates=how.validate))
+    files.print_document(plan_of_run(files.new_result(jobs), machine, effort, budget, validates=how.validate))
     return 0
 
 
 def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, how: Measurement, output: str | None) -> None:
-    blocks = view.document(stored.result, rows, details=how.details) if rows else []
-    blocks += view.kernels(stored.result) if how.details or how.profiling else []
+    blocks = run_document(stored.result, rows, details=how.details) if rows else []
+    blocks += run_kernels(stored.result) if how.details or how.profiling else []
     terminal.show(blocks, out)
     try:
         plot = scatter.roofline_of(stored.result)
@@ -100,14 +99,14 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, how: Mea
         out.print(f"no roofline: its file cannot be written: {error.strerror}")
     files.write_reproducers(stored.path, stored.result, out.print)
     files.say_where(stored, out.print, details=not how.details)
-    for line in view.baseline_lines(rows):
+    for line in baseline_lines(rows):
         out.print(line)
     files.print_result(stored, files.result_lines(stored.result, rows), output)
 
 
 def exit_code(result: Result, rows: Sequence[SummaryRow], strict: bool) -> int:
     """Return the exit code of a session that was not interrupted, see ``run_settings``."""
-    for objection in view.objections(rows) if strict else ():
+    for objection in objections(rows) if strict else ():
         files.tell(f"modelzoo: --strict: {objection}")
     if any(run.error for run in result.runs):
         return 2
@@ -328,7 +327,7 @@ def judged_entry(
         started=started,
         ended=now(),
         files=tuple(map(str, writer.files)),
-        thumbnails=writer.thumbnails(),
+        thumbnails=writer.thumbnails,
     )
 
 

@@ -44,11 +44,9 @@ from modelzoo.serve.search import CalibratedInstances, Deployment, fixed_size, o
 from modelzoo.setting import Setting
 from modelzoo.stats import race
 from modelzoo.views import load as load_view
-from modelzoo.views import plan
 from modelzoo.views import throughput as throughput_view
-from modelzoo.views.plots import scatter
-from modelzoo.views.plots.plot import Plot
-from modelzoo.views.progress import LiveProgress, silence_line
+from modelzoo.views.plots import Plot, scatter
+from modelzoo.views.progress import LiveProgress, plan_of_instances, plan_of_load, silence_line
 from modelzoo.workload import Workload
 
 MOST = 64
@@ -141,7 +139,7 @@ def throughput(args: argparse.Namespace, wanted: Instances, how: Measurement, ou
     if output.dry_run:
         found = throughputs.of(result)
         stages = race.sizes(len(found.configurations))
-        print_document(plan.instances_document(found, stages, *least_effort(found, wanted.seconds)))
+        print_document(plan_of_instances(found, stages, *least_effort(found, wanted.seconds)))
         return 0
     stored = ResultFile(result_path(output.output, result.created), result)
     settings = tuple(requested.setting for requested in stored.result.requested)
@@ -246,7 +244,7 @@ def load(args: argparse.Namespace, wanted: Requests, how: Measurement, output: O
     work, setting, planned, places, generator = _planned(args, wanted)
     if output.dry_run:
         seconds = least_seconds(planned.plan)
-        print_document(plan.load_document(planned, places, generator, seconds, CALIBRATION_SECONDS))
+        print_document(plan_of_load(planned, places, generator, seconds, CALIBRATION_SECONDS))
         return 0
     request = Request(work, (setting,), how.plan, audit=not how.no_audit, timeout=how.timeout)
     on_event = only_silence(lambda event: tell(silence_line(event)))

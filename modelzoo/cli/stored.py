@@ -29,7 +29,8 @@ from modelzoo.comparison.estimate import ASSUMED_SPREAD
 from modelzoo.comparison.machines import prices_of
 from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.comparison.pairing import make_side, parse_pairing
-from modelzoo.document import Block, Section, markdown, terminal
+from modelzoo.document import Block, Section, terminal
+from modelzoo.document.written import markdown
 from modelzoo.errors import InputError, UsageError
 from modelzoo.formatting import for_people, printable
 from modelzoo.option import fraction
@@ -89,7 +90,7 @@ def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Na
         Section(_heading(path, result), tuple(kinds.of(result).document(result, args.details, args.kernels)))
         for path, result in stored
     ]
-    return markdown.markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=False)
+    return markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=False)
 
 
 def _heading(path: str, result: Result) -> str:
@@ -117,25 +118,25 @@ def _print(args: argparse.Namespace) -> int:
 
 
 def _write_page(args: argparse.Namespace, target: Path) -> int:
-    from modelzoo.document.html import html
-    from modelzoo.views.page import build
-    from modelzoo.views.page.redaction import anonymous
+    from modelzoo.document.written import html
+    from modelzoo.views.page import MOST_IN_FULL, ResultSet, page
     from modelzoo.views.plots.lines import moment
+    from modelzoo.views.redaction import anonymous
 
     if args.details or args.kernels:
         raise UsageError("a page has all details; leave out --details and --kernels")
-    if args.price and not 1 < len(args.results) <= build.MOST_IN_FULL:
-        raise UsageError(f"--price compares costs: name 2 to {build.MOST_IN_FULL} results")
+    if args.price and not 1 < len(args.results) <= MOST_IN_FULL:
+        raise UsageError(f"--price compares costs: name 2 to {MOST_IN_FULL} results")
     names = files.short_names([Path(path) for path in args.results])
     given = []
     for name, path in zip(names, args.results):
         stored = [StoredResult(file, result) for file, result in files.read_all([path])]
         stored.sort(key=lambda each: moment(each.result.created))
-        given.append(build.ResultSet(name, tuple(stored), Path(path).is_dir()))
+        given.append(ResultSet(name, tuple(stored), Path(path).is_dir()))
     prices = files.read_prices(args.price)
     if args.redact:
         given, prices = anonymous(given, prices)
-    files.write_output(target, html(build.page(given, Question(), prices)))
+    files.write_output(target, html(page(given, Question(), prices)))
     files.print_lines([f"page: {target}"])
     return 0
 
@@ -172,24 +173,24 @@ def compare_command(args: argparse.Namespace) -> int:
     base, *others = sides = read_sides([args.base, *args.others], allowed)
     question = _question(args, allowed)
     if form == "html":
-        from modelzoo.views.page import build
+        from modelzoo.views.page import MOST_IN_FULL, ResultSet, page
 
-        if len(sides) > build.MOST_IN_FULL:
-            raise UsageError(f"a page compares up to {build.MOST_IN_FULL} sides; name fewer, or another format")
+        if len(sides) > MOST_IN_FULL:
+            raise UsageError(f"a page compares up to {MOST_IN_FULL} sides; name fewer, or another format")
     priced = prices_of(prices, sides)
     judged = []
     for number, other in enumerate(others, 1):
         comparison = compare(base, other, question, (priced[0], priced[number]) if priced else ())
         judged.append((comparison, gate(comparison, conditions)))
     if form == "html" and target is not None:
-        from modelzoo.document.html import html
-        from modelzoo.views.page.redaction import anonymous
+        from modelzoo.document.written import html
+        from modelzoo.views.redaction import anonymous
 
         # What was judged comes first, because the last result of a side is shown in full.
-        given = [build.ResultSet(side.name, (*side.judged, *side.results)) for side in sides]
+        given = [ResultSet(side.name, (*side.judged, *side.results)) for side in sides]
         if args.redact:
             given, prices = anonymous(given, prices)
-        files.write_output(target, html(build.page(given, question, prices)))
+        files.write_output(target, html(page(given, question, prices)))
         files.print_lines([f"page: {target}"])
     else:
         files.deliver(
@@ -312,5 +313,5 @@ def rendered(
         return exports[form](judged)
     blocks = [block for found, each in judged for block in document(found, each)]
     if form == "markdown":
-        return markdown.markdown(blocks)
+        return markdown(blocks)
     return terminal.text(blocks, colour=target is None and sys.stdout.isatty())

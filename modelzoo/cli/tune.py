@@ -24,9 +24,8 @@ from modelzoo.setting import Setting
 from modelzoo.stats import race
 from modelzoo.tuning import grid, halving
 from modelzoo.tuning.search import Search
-from modelzoo.views import plan
 from modelzoo.views import tuning as view
-from modelzoo.views.progress import LiveProgress
+from modelzoo.views.progress import LiveProgress, plan_of_search
 from modelzoo.workload import Workload
 
 BUDGET = 20 * 60.0
@@ -48,7 +47,7 @@ def tune(args: argparse.Namespace, wanted: Tune, accuracy: Accuracy, output: Out
             raise UsageError("--dry-run prints the plan of a new search; leave --resume out")
         result = _new(args, wanted, work, base, accuracy, output)
         stages, left = race.sizes(len(result.requested) - 1), _left(tuning.of(result))
-        print_document(plan.search_document(result, facts.read_machine(), stages, left))
+        print_document(plan_of_search(result, facts.read_machine(), stages, left))
         return 0
     judging = make_judging(accuracy, work)
     if wanted.resume:

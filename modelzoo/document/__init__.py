@@ -15,7 +15,6 @@ from modelzoo.document.content import (
     Notice,
     Notices,
     Page,
-    Picture,
     Pictures,
     Rows,
     Section,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
 from modelzoo.formatting import MISSING, for_people
 from modelzoo.frozen import replace
 from modelzoo.warning import Severity, WarningMessage, rank
+
+if TYPE_CHECKING:
+    from modelzoo.records.run import Thumbnail
 
 R = TypeVar("R")
 
@@ -138,23 +141,11 @@ class Figure(msgspec.Struct, frozen=True):
     data: Table
 
 
-class Picture(msgspec.Struct, frozen=True):
-    """A small picture.
-
-    Attributes:
-        name: what is below it.
-        jpeg: the file in base64.
-    """
-
-    name: str
-    jpeg: str
-
-
 class Pictures(msgspec.Struct, frozen=True):
-    """Pictures side by side, with one caption."""
+    """Small pictures side by side, each above its name, with one caption."""
 
     caption: str
-    items: Sequence[Picture]
+    items: Sequence[Thumbnail]
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -8,7 +8,12 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text as RichText
 
 from modelzoo.document.content import (
     Block,
@@ -28,11 +33,6 @@ from modelzoo.document.content import (
 from modelzoo.formatting import for_people
 from modelzoo.frozen import replace
 from modelzoo.warning import Severity
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text as RichText
 
 WIDTH = 100
 """Columns of sentences, and of tables whose cells may be wrapped."""
@@ -54,13 +54,24 @@ _STYLES = {
 _SEVERITIES = {Severity.INVALIDATES: "bold red", Severity.DISTORTS: "yellow", Severity.NOTE: "dim"}
 
 
+class PlainConsole(Console):
+    """The door to the terminal for everything that is not a document: each string is one line of text.
+
+    It takes no string for markup, and escapes what would move the cursor or begin a line: names, warnings and errors
+    come from result files and from other hosts. Colours are given as ``style``, or by documents, which escape what they
+    hold themselves.
+    """
+
+    def render_str(self, text: str, **options: Any) -> RichText:
+        """Return ``text`` as one line."""
+        return RichText(for_people(text), options.get("style", ""))
+
+
 def console() -> Console:
     """Return the console for people: stderr. It breaks no line that is printed as it is.
 
     rich honours NO_COLOR and drops colours without a terminal.
     """
-    from modelzoo.document.console import PlainConsole
-
     wanted = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
     if not wanted.is_terminal:
         wanted.width = _UNLIMITED
@@ -74,8 +85,6 @@ def show(blocks: Sequence[Block], out: Console) -> None:
         blocks: the document. What only pages have, plots for example, is left out.
         out: where to. A table that is wider than this console is folded, not cut.
     """
-    from rich.text import Text as RichText
-
     for number, block in enumerate(_flat(blocks)):
         if number:
             out.print()
@@ -93,8 +102,6 @@ def text(blocks: Sequence[Block], *, colour: bool, width: int = _UNLIMITED) -> s
         colour: whether the text goes to a terminal, which may show colours; rich honours NO_COLOR.
         width: columns of the terminal; by default it is for a file or a pipe.
     """
-    from modelzoo.document.console import PlainConsole
-
     out = io.StringIO()
     show(blocks, PlainConsole(file=out, force_terminal=colour, width=width, highlight=False, legacy_windows=False))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
@@ -200,8 +207,6 @@ def _wrapped(prefix: str, text: str, width: int, style: str = "", indent: int | 
 
 def _lines(text: str, style: str = "") -> RichText:
     """``text`` with its own line breaks and no others."""
-    from rich.text import Text as RichText
-
     return RichText("\n".join(map(for_people, text.split("\n"))), style)
 
 
@@ -221,9 +226,6 @@ def rich_table(columns: Sequence[Column], width: int, *, is_plain: bool = False)
 
     What does not fit into ``width`` is continued on the next line, not cut; a plain one is as wide as its words.
     """
-    from rich import box
-    from rich.table import Table as RichTable
-
     shown = RichTable(
         box=None if is_plain else box.SIMPLE_HEAD,
         show_edge=False,

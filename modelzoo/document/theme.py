@@ -8,9 +8,29 @@ from __future__ import annotations
 
 import msgspec
 
-INK, FAINT, GRID, BAND, GREY, PAGE = "#1a1a1a", "#5c5c5c", "#d9d9d9", "#e3e8ee", "#c3c9d1", "#ffffff"
-"""Text and lines; secondary text; grids; areas behind the data; what is not of interest; the page itself."""
-BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+_COLOURS = {
+    "ink": ("#1a1a1a", "#ececec"),
+    "faint": ("#5c5c5c", "#b3b3b3"),
+    "grid": ("#d9d9d9", "#3d4248"),
+    "band": ("#e3e8ee", "#2b3138"),
+    "grey": ("#c3c9d1", "#565e68"),
+    "page": ("#ffffff", "#15181c"),
+    "blue": ("#0072b2", "#56b4e9"),  # too dark on a dark page; it changes places with the light blue
+    "vermillion": ("#d55e00", "#d55e00"),
+    "green": ("#009e73", "#009e73"),
+    "purple": ("#cc79a7", "#cc79a7"),
+    "orange": ("#e69f00", "#e69f00"),
+    "sky": ("#56b4e9", "#0072b2"),
+}
+"""By name, the colour of the light theme and that of the dark one: text and lines; secondary text; grids; areas behind
+the data; what is not of interest; the page itself; those of the series.
+"""
+INK, FAINT, GRID, BAND, GREY, PAGE, *_SERIES_COLOURS = (light for light, _ in _COLOURS.values())
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = _SERIES_COLOURS
+VARIABLES = {light: f"--plot-{name}" for name, (light, _) in _COLOURS.items()}
+"""The CSS variable that replaces each colour."""
+DARK = {light: dark for light, dark in _COLOURS.values() if dark != light}
+"""The colours that differ in the dark theme."""
 
 _PRECISIONS = {
     "fp32": (BLUE, ""),
@@ -27,62 +47,28 @@ def precision_style(precision: str) -> tuple[str, str]:
     return _PRECISIONS.get(precision, (GREEN, "...."))
 
 
-VARIABLES = {
-    INK: "--plot-ink",
-    FAINT: "--plot-faint",
-    GRID: "--plot-grid",
-    BAND: "--plot-band",
-    GREY: "--plot-grey",
-    PAGE: "--plot-page",
-    BLUE: "--plot-blue",
-    VERMILLION: "--plot-vermillion",
-    GREEN: "--plot-green",
-    PURPLE: "--plot-purple",
-    ORANGE: "--plot-orange",
-    SKY: "--plot-sky",
-}
-"""The CSS variable that replaces each colour."""
-DARK = {
-    INK: "#ececec",
-    FAINT: "#b3b3b3",
-    GRID: "#3d4248",
-    BAND: "#2b3138",
-    GREY: "#565e68",
-    PAGE: "#15181c",
-    # The blue is too dark on a dark page; it changes places with the light blue.
-    BLUE: SKY,
-    SKY: BLUE,
-}
-"""The colours that differ in the dark theme."""
-
-
 class SeriesStyle(msgspec.Struct, frozen=True):
     """How one series is drawn.
 
     Attributes:
         colour: in the light theme.
         marker: of matplotlib.
-        dashes: lengths of dashes and gaps in line widths; empty for a solid line.
+        line: its style as matplotlib takes it: lengths of dashes and gaps in line widths; ``None`` for a solid line.
     """
 
     colour: str
     marker: str
-    dashes: tuple[float, ...]
-
-    @property
-    def line(self) -> tuple[int, tuple[float, ...] | None]:
-        """The line style as matplotlib takes it."""
-        return (0, self.dashes or None)
+    line: tuple[int, tuple[float, ...] | None]
 
 
 _SERIES = (
-    SeriesStyle(BLUE, "o", ()),
-    SeriesStyle(VERMILLION, "s", (5, 2)),
-    SeriesStyle(GREEN, "^", (1.5, 1.5)),
-    SeriesStyle(PURPLE, "D", (6, 2, 1.5, 2)),
-    SeriesStyle(ORANGE, "v", (9, 3)),
-    SeriesStyle(SKY, "P", (3, 1.5, 1, 1.5, 1, 1.5)),
-    SeriesStyle(INK, "X", (12, 3)),
+    SeriesStyle(BLUE, "o", (0, None)),
+    SeriesStyle(VERMILLION, "s", (0, (5, 2))),
+    SeriesStyle(GREEN, "^", (0, (1.5, 1.5))),
+    SeriesStyle(PURPLE, "D", (0, (6, 2, 1.5, 2))),
+    SeriesStyle(ORANGE, "v", (0, (9, 3))),
+    SeriesStyle(SKY, "P", (0, (3, 1.5, 1, 1.5, 1, 1.5))),
+    SeriesStyle(INK, "X", (0, (12, 3))),
 )
 
 
@@ -90,7 +76,7 @@ def series_style(index: int) -> SeriesStyle:
     """The style of the series ``index``, from 0. Colours repeat from the eighth on, with other markers."""
     style = _SERIES[index % len(_SERIES)]
     marker = _SERIES[(index + index // len(_SERIES)) % len(_SERIES)].marker
-    return SeriesStyle(style.colour, marker, style.dashes)
+    return SeriesStyle(style.colour, marker, style.line)
 
 
 def _declarations(colours: dict[str, str]) -> str:

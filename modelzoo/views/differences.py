@@ -6,6 +6,7 @@ most harmful first. Failures are conditions, too; each is said once.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
@@ -271,26 +272,23 @@ def conditions(rows: Sequence[SummaryRow]) -> list[Notice]:
 
 
 def merged(reported: Sequence[tuple[SummaryRow, WarningMessage]]) -> tuple[str, str]:
-    """Return one message and one hint for the warnings of a code of several rows."""
-    message, hint = _words([warning for _, warning in reported])
+    """Return one message and one hint for the warnings of a code of several rows.
+
+    Numbers that differ become a range; of words that differ, each is said once.
+    """
+    warnings = [warning for _, warning in reported]
+    messages, hints = ({each.message: None for each in warnings}, {each.hint: None for each in warnings})
+    message, hint = "; ".join(messages), "; ".join(hints)
+    code, names = WarningCode.__members__.get(warnings[0].code), [set(each.values) for each in warnings]
+    differs = len(messages) > 1 or len(hints) > 1
+    if differs and code is not None and names[0] and all(each == names[0] for each in names):
+        values = {name: Merged(each.values[name] for each in warnings) for name in names[0]}
+        with contextlib.suppress(LookupError, ValueError, TypeError):  # of another version
+            message, hint = code.value[1].format_map(values), code.value[2].format_map(values)
     agreements = [row.agreement for row, _ in reported if row.agreement is not None and row.agreement.is_same is False]
     if reported[0][1].code == WarningCode.OTHER_OUTPUTS.name and agreements:
         message += f": {agreement_text(agreements)}"
     return message, hint
-
-
-def _words(warnings: Sequence[WarningMessage]) -> tuple[str, str]:
-    """Numbers that differ become a range; of words that differ, each is said once."""
-    messages, hints = ({each.message: None for each in warnings}, {each.hint: None for each in warnings})
-    code = WarningCode.__members__.get(warnings[0].code)
-    names = [set(each.values) for each in warnings]
-    if len(messages) == len(hints) == 1 or code is None or not all(names) or any(each != names[0] for each in names):
-        return "; ".join(messages), "; ".join(hints)
-    values = {name: Merged(each.values[name] for each in warnings) for name in names[0]}
-    try:
-        return code.value[1].format_map(values), code.value[2].format_map(values)
-    except (LookupError, ValueError, TypeError):  # the values of a stored result may be of another version
-        return "; ".join(messages), "; ".join(hints)
 
 
 def concerns(concerned: Sequence[SummaryRow], rows: Sequence[SummaryRow]) -> str:

@@ -6,7 +6,7 @@ picture again and draws on it:
     writer = ExhibitWriter(directory, "ssd")
     for exhibit in ...:
         writer.write(exhibit)
-    writer.files, writer.thumbnails()  # for the stored result
+    writer.files, writer.thumbnails  # for the stored result
 
 ``modelzoo.views.validity`` says in two lines what was written.
 
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from modelzoo.document.delimited import csv_lines
+from modelzoo.document.written import csv_lines
 from modelzoo.errors import WorkerError
 from modelzoo.files import name_in_file
 from modelzoo.formatting import counted
@@ -108,15 +108,16 @@ class ExhibitWriter:
 
     Attributes:
         files: the paths written so far, in order.
+        thumbnails: small copies of the first comparisons written, for the stored result.
         problem: why one could not be written, the first time; empty if all could. The judgement does without it.
     """
 
     def __init__(self, directory: Path, workload: str) -> None:
         self.files: list[Path] = []
+        self.thumbnails: tuple[Thumbnail, ...] = ()
         self.problem = ""
         self._directory = directory
         self._workload = workload
-        self._thumbnails: list[Thumbnail] = []
 
     def write(self, exhibit: Exhibit) -> None:
         """Write one exhibit, and add its paths to ``files``.
@@ -164,19 +165,14 @@ class ExhibitWriter:
         for path, drawing in drawings.items():
             drawing.save(path, quality=JPEG_QUALITY)
             self.files.append(path)
-        if len(self._thumbnails) < THUMBNAILS:
-            path, drawing = list(drawings.items())[-1]
-            for side in THUMBNAIL_SIDES:
+        if len(self.thumbnails) < THUMBNAILS:
+            for side in THUMBNAIL_SIDES:  # of the comparison, which was drawn last
                 small, buffer = drawing.copy(), io.BytesIO()
                 small.thumbnail((side, side))
                 small.save(buffer, "JPEG", quality=80, optimize=True)
                 if buffer.tell() <= THUMBNAIL_BYTES:
-                    self._thumbnails.append(Thumbnail(path.name, buffer.getvalue()))
+                    self.thumbnails += (Thumbnail(path.name, buffer.getvalue()),)
                     break
-
-    def thumbnails(self) -> tuple[Thumbnail, ...]:
-        """Small copies of the first comparisons written, for the stored result."""
-        return tuple(self._thumbnails)
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -16,17 +16,15 @@ from modelzoo import __version__, stats
 from modelzoo.comparison.compare import Comparison, Gate
 from modelzoo.comparison.machines import Cost, Rates
 from modelzoo.comparison.model import Row, Side
-from modelzoo.document.delimited import csv_lines
+from modelzoo.document.written import csv_lines
 from modelzoo.formatting import printable, shown_json
 from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.evidence import Evidence
 from modelzoo.results.refusals import Metric, SideSetting
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
-from modelzoo.views.compare import notes
-from modelzoo.views.compare_columns import cores_text, extrapolation_text, values_text
-from modelzoo.views.intervals import ratio
-from modelzoo.views.speed import basis_text, outcome_text, reason, refusal
+from modelzoo.views.comparison import cores_text, extrapolation_text, notes, values_text
+from modelzoo.views.speed import basis_text, outcome_text, ratio, reason, refusal
 
 FORMAT, REPORT_FORMAT = "modelzoo-comparison/1.0", "modelzoo-report/1.1"
 UNITS = {**dict.fromkeys(Metric, "s"), Metric.THROUGHPUT: "items/s", Metric.MEMORY: "bytes"}

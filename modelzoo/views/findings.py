@@ -19,23 +19,25 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Doubt, Outcome
 from modelzoo.views.details import LAUNCH_HINT
 from modelzoo.views.differences import by_workload, full_names, grouped, pair_names, some
-from modelzoo.views.intervals import interval, is_bounded, ratio
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.kernel_tables import wrong_text
 from modelzoo.views.proof import agreement_text
-from modelzoo.views.results_table import timed_unit
 from modelzoo.views.speed import (
     OUTCOMES,
     UNPROVEN,
     effort,
+    interval,
+    is_bounded,
     is_open_beyond_interval,
     is_qualified,
     outlook_text,
+    ratio,
     reason,
     several,
     subject,
     tally,
 )
+from modelzoo.views.tables import timed_unit
 from modelzoo.warning import Severity, WarningCode, rank
 
 _NOISE = {

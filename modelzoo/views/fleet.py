@@ -7,16 +7,10 @@ from functools import partial
 
 from modelzoo.document import Block, Column, Rows, Table, known, lines
 from modelzoo.formatting import duration, significant
-from modelzoo.records.hosts import (
-    FleetComparison,
-    HostDifference,
-    HostKind,
-    ShardingReport,
-    Uncompared,
-)
+from modelzoo.records.hosts import FleetComparison, HostDifference, HostKind, ShardingReport, Uncompared
 from modelzoo.records.run import Result
 from modelzoo.results.throughput import Backing, Row, of, recommendation, rows
-from modelzoo.views.compare_columns import values_text
+from modelzoo.views.comparison import values_text
 from modelzoo.views.judgement import plural
 
 

@@ -37,16 +37,15 @@ def kernel_parts(each: SummaryRow, name: str, products: int | None = None) -> It
         products: the number of products to list; by default all.
     """
     evidence, made = evidence_of(each), each.generation
-    phases = [phase for phase in made.phases if phase.evidence is not None] if made is not None else []
+    phases = [(each.name, each.evidence) for each in (made.phases if made is not None else ()) if each.evidence]
     if evidence is not None:
         passes = f"{evidence.iterations} audited pass{'es' if evidence.iterations != 1 else ''}"
         if made is not None and phases:
             passes = f"a prefill and {made.new_tokens - 1} step{'s' if made.new_tokens != 2 else ''} of decoding"
         yield f"{name}: kernels of {passes}", evidence_blocks(evidence, products)
     words = {PREFILL: "a prefill", DECODE: "one step of decoding"}
-    for phase in phases:
-        if phase.evidence is not None:
-            yield f"{name}: kernels of {words.get(phase.name, phase.name)}", evidence_blocks(phase.evidence, products)
+    for phase, found in phases:
+        yield f"{name}: kernels of {words.get(phase, phase)}", evidence_blocks(found, products)
 
 
 def operator_parts(each: SummaryRow, name: str) -> Iterator[tuple[str, Sequence[Block]]]:

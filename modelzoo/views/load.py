@@ -26,7 +26,7 @@ from modelzoo.stats import percentile, percentiles
 from modelzoo.stats.early_stopping import upper_estimate
 from modelzoo.stats.intervals import Interval
 from modelzoo.views.differences import grouped
-from modelzoo.views.intervals import rounded
+from modelzoo.views.speed import PERCENTILES, rounded
 from modelzoo.warning import Severity
 
 _MOST_SIZES = 8
@@ -143,7 +143,7 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
         "rejected": f"{run.rejected:,}" if run.rejected else MISSING,
     }
     if load.plan.scenario is not Scenario.OFFLINE:
-        found |= {each: seconds(known.get(each)) for each in ("p50", "p90", "p95", "p99")}
+        found |= {each: seconds(known.get(each)) for each in PERCENTILES}
         limit = load.plan.bound.seconds if load.plan.bound is not None else None
         upper = upper_estimate(run.latencies, percent / 100)
         found[name], at_most, _ = apart(percentile(run.latencies, percent), upper, limit, show=seconds)

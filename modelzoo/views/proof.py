@@ -33,7 +33,7 @@ from modelzoo.records.workload import (
     OutputError,
 )
 from modelzoo.results.proof import OtherKernels, Proof, UnexplainedOutputs
-from modelzoo.results.refusals import Different, Incomparable, OtherOutputs, OtherWork
+from modelzoo.results.refusals import OtherOutputs
 from modelzoo.views.kernel_tables import wrong_text
 
 NO_EVIDENCE = "no kernel evidence was collected"
@@ -228,21 +228,6 @@ def not_fp32(shown_by: Canary | Evidence) -> str:
     if isinstance(shown_by, Canary):
         return f"not fp32 according to the canary: {shown_by.summary}"
     return f"not fp32 according to its kernels: {audit(shown_by)}"
-
-
-def incomparable(reason: Incomparable) -> str:
-    """Say why a speedup would be meaningless."""
-    if isinstance(reason, Evidence) and reason.verdict is ProofVerdict.WRONG_RESULTS:
-        return f"WRONG RESULTS: {wrong_text(reason)}"
-    if isinstance(reason, (Canary, Evidence)):
-        return f"the fp32 baseline is {not_fp32(reason)}"
-    if isinstance(reason, OtherWork):
-        counts = f"{reason.name} {reason.base:.0f} and {reason.other:.0f}"
-        return f"baseline and candidate did different work: {counts}"
-    if isinstance(reason, Different):
-        said = "ran different weights" if reason is Different.WEIGHTS else "have different versions of workload.py"
-        return f"baseline and candidate {said}"
-    return other_outputs_text(reason)
 
 
 def agreement_text(found: Sequence[OutputAgreement]) -> str:

@@ -1,4 +1,4 @@
-"""Comparisons of speed in words: what a verdict follows from, and what it would take to reach one. Pure."""
+"""Times, rates and ratios, each rounded as its interval allows; and what a verdict on speed follows from. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from modelzoo.comparison.estimate import FEW_PROCESSES, LEAST_ALONE
-from modelzoo.formatting import Merged, apart, duration, general, share, significant
+from modelzoo.formatting import MISSING, Merged, apart, duration, general, percent, share, significant, time_unit
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, ProofVerdict
@@ -26,12 +26,87 @@ from modelzoo.results.refusals import (
     Unproven,
 )
 from modelzoo.results.speed import Speed
-from modelzoo.stats import EQUIVALENCE, LARGEST_P, Basis, Doubt, Outcome, Outlook, Ratio, Spread, Verdict
+from modelzoo.stats import EQUIVALENCE, LARGEST_P, Basis, Doubt, Interval, Outcome, Outlook, Ratio, Spread, Verdict
 from modelzoo.views import proof
 from modelzoo.views.differences import grouped
-from modelzoo.views.intervals import ratio_value
 from modelzoo.views.judgement import reason_text
+from modelzoo.views.kernel_tables import wrong_text
 from modelzoo.warning import WarningMessage
+
+PERCENTILES = ("p50", "p90", "p95", "p99")
+NOISY, NONE = "(noisy)", "(no interval)"
+"""In place of an interval that is wider than its value, and of an unbounded one (of a single process)."""
+WIDEST = 1000
+"""Ends of an interval that are further apart than this factor are not shown."""
+
+
+def within(found: Interval) -> str:
+    """The relative half width behind its value: ``±1.3 %``; a word if the interval is wider than the value."""
+    if math.isinf(found.half_width):
+        return NONE
+    return f"±{percent(found.half_width)}" if found.half_width < 1 else NOISY
+
+
+def rounded(value: float, half_width: float) -> str:
+    """Round ``value`` as the half width of its interval, which has the same unit, allows.
+
+    The half width keeps two digits if it begins with 100 to 354, else one (Particle Data Group, "Review of Particle
+    Physics", introduction, section 5.3); the value ends at the same place.
+
+    >>> rounded(56.1234, 0.73), rounded(264.4, 13.9)
+    ('56.1', '264')
+    """
+    if not 0 < half_width < math.inf or value == 0:
+        return significant(value)
+    half = min(half_width, abs(value))
+    exponent = math.floor(math.log10(half))
+    place = -exponent + (half / 10**exponent < 3.55)
+    return f"{value:.{place}f}" if place > 0 else f"{round(value, place):.0f}"
+
+
+def rounded_value(found: Interval, factor: float = 1.0) -> str:
+    """The value alone, times ``factor``, rounded as its interval allows."""
+    return rounded(factor * found.value, factor * found.value * found.half_width)
+
+
+def rate(found: Interval) -> str:
+    """``35.1 ±1.3 %``."""
+    return f"{rounded_value(found)} {within(found)}"
+
+
+def interval(found: Interval | None) -> str:
+    """A time in seconds with a suitable unit: ``56.1 ms ±1.3 %``."""
+    if found is None:
+        return MISSING
+    unit, factor = time_unit(found.value)
+    return f"{rounded_value(found, factor)} {unit} {within(found)}"
+
+
+def ratio(found: Interval | None) -> str:
+    """``0.62× [0.60, 0.64]``; a word if the interval says next to nothing."""
+    if found is None:
+        return MISSING
+    if not math.isfinite(found.high):
+        return f"{ratio_value(found)} (one process: no interval)"
+    digits = _digits(found)
+    bounds = f"[{found.low:.{digits}f}, {found.high:.{digits}f}]" if is_bounded(found) else NOISY
+    return f"{ratio_value(found)} {bounds}"
+
+
+def ratio_value(found: Interval) -> str:
+    """A ratio alone, rounded as with its interval: ``0.62×``."""
+    return f"{found.value:.{_digits(found)}f}×"
+
+
+def is_bounded(found: Interval) -> bool:
+    """Whether the interval of a ratio says anything: its ends are less than a factor of 1000 apart."""
+    return found.low > 0 and found.high < WIDEST * found.low
+
+
+def _digits(found: Interval) -> int:
+    """The decimals of a ratio: a third one if the interval is narrower than ±2 %."""
+    return 3 if max(found.high - found.value, found.value - found.low) < 0.02 * found.value else 2
+
 
 OUTCOMES = {
     Outcome.FASTER: "faster",
@@ -126,13 +201,14 @@ def refusal(found: Refusal) -> str:
         return f"{fact.precision} is not {verb} on {side}: {proof.sentence(fact.proof) or proof.NO_EVIDENCE}"
     if isinstance(fact, WarningMessage):
         return f"{side} did not run as it says: {fact.message}"
+    if isinstance(fact, Evidence) and fact.verdict is ProofVerdict.WRONG_RESULTS:
+        return f"on {side}, WRONG RESULTS: {wrong_text(fact)}"
     if isinstance(fact, (Canary, Evidence)):
-        is_wrong = isinstance(fact, Evidence) and fact.verdict is ProofVerdict.WRONG_RESULTS
-        return f"on {side}, {proof.incomparable(fact)}" if is_wrong else f"{side} is {proof.not_fp32(fact)}"
+        return f"{side} is {proof.not_fp32(fact)}"
     if isinstance(fact, Validity):
         return f"the predictions of {side} are NOT VALID: {reason_text(fact)}"
     if isinstance(fact, OtherOutputs):
-        return f"on {side}, {proof.incomparable(fact)}"
+        return f"on {side}, {proof.other_outputs_text(fact)}"
     if isinstance(fact, LatencyBound):
         return f"no configuration of {side} is known to meet {fact.text}"
     if found.obstacle is Obstacle.UNCONFIRMED:
@@ -153,8 +229,17 @@ def _of_both(found: Refusal) -> str:
     if isinstance(fact, Obstacle):
         work = "how much work was done" if fact is Obstacle.WORK else f"the digest of the {fact.value}"
         return f"{work} was not recorded for both"
-    if isinstance(fact, (Canary, Evidence, OtherOutputs, OtherWork, Different)):
-        return proof.incomparable(fact)
+    if isinstance(fact, Evidence) and fact.verdict is ProofVerdict.WRONG_RESULTS:
+        return f"WRONG RESULTS: {wrong_text(fact)}"
+    if isinstance(fact, (Canary, Evidence)):
+        return f"the fp32 baseline is {proof.not_fp32(fact)}"
+    if isinstance(fact, OtherWork):
+        return f"baseline and candidate did different work: {fact.name} {fact.base:.0f} and {fact.other:.0f}"
+    if isinstance(fact, Different):
+        said = "ran different weights" if fact is Different.WEIGHTS else "have different versions of workload.py"
+        return f"baseline and candidate {said}"
+    if isinstance(fact, OtherOutputs):
+        return proof.other_outputs_text(fact)
     if found.obstacle is Obstacle.INPUTS:
         return "baseline and candidate ran different inputs"
     return "one result timed the model alone, the other one the whole pipeline"

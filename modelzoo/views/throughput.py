@@ -9,16 +9,7 @@ from collections.abc import Sequence
 from modelzoo import stats
 from modelzoo.comparison.model import Row as ComparedRow
 from modelzoo.document import Block, Column, Table, Tone, columns_of, first_line, named
-from modelzoo.formatting import (
-    MISSING,
-    apart,
-    counted,
-    cpus,
-    seconds,
-    share,
-    significant,
-    without_options,
-)
+from modelzoo.formatting import MISSING, apart, counted, cpus, seconds, share, significant, without_options
 from modelzoo.frozen import replace
 from modelzoo.records.machine import quiet_limit
 from modelzoo.records.race import Exclusion, ExclusionKind
@@ -33,9 +24,7 @@ from modelzoo.results.instance_proof import InstanceKernels, InstancePlacement
 from modelzoo.results.throughput import Backing, Recommendation, Row
 from modelzoo.stats import Outcome, race
 from modelzoo.stats.latency_bound import BoundOutcome
-from modelzoo.views import intervals
-from modelzoo.views.intervals import ratio
-from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason
+from modelzoo.views.speed import PERCENTILES, UNPROVEN, is_qualified, outcome_text, ratio, reason, rounded_value, within
 
 _OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price"}
 _OWN |= {"--rounds", "--seconds", "--output", "-o"}
@@ -85,10 +74,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "rounds": str(row.rounds or MISSING),
         f"{found.unit}/s": "failed" if row.throughput is None and row.failed else rate(row.throughput),
         "counting": MISSING if math.isinf(row.off) else f"±{share(row.off)}",
-        "p50": seconds(row.percentiles.get("p50"), 3),
-        "p90": seconds(row.percentiles.get("p90"), 3),
-        "p95": seconds(row.percentiles.get("p95"), 3),
-        "p99": seconds(row.percentiles.get("p99"), 3),
+        **{name: seconds(row.percentiles.get(name), 3) for name in PERCENTILES},
         "bound": MISSING if bound is None or row.judged is None or not row.rounds else row.judged.outcome.value,
         "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
         "efficiency": share(row.efficiency, 0),
@@ -97,7 +83,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "bandwidth": share(row.bandwidth, 0),
         "cost per million": MISSING if cost is None else money(found, cost),
     }
-    if bound is not None and bound.name not in ("p50", "p90", "p95", "p99"):
+    if bound is not None and bound.name not in PERCENTILES:
         shown[bound.name] = apart(row.bounded, bound.seconds, digits=3, show=seconds)[0]
     return shown
 
@@ -108,7 +94,7 @@ def rate(found: stats.Interval | None) -> str:
         return MISSING
     if not math.isfinite(found.high):
         return significant(found.value, 3)
-    return intervals.rate(found)
+    return f"{rounded_value(found)} {within(found)}"
 
 
 def money(found: Throughput, cost: stats.Interval) -> str:

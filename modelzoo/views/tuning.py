@@ -23,9 +23,8 @@ from modelzoo.setting import option_name, value_text
 from modelzoo.stats import Outcome
 from modelzoo.views import proof, recipe
 from modelzoo.views.differences import conditions, grouped, some
-from modelzoo.views.intervals import interval, ratio
 from modelzoo.views.judgement import reason_text
-from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason, refusal
+from modelzoo.views.speed import UNPROVEN, interval, is_qualified, outcome_text, ratio, reason, refusal
 from modelzoo.warning import Severity
 
 _SPEED_OF = {Goal.LATENCY: "speed", Goal.THROUGHPUT: "throughput"}

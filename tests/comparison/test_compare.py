@@ -14,7 +14,7 @@ from modelzoo.records.run import Latency, Result
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.results.refusals import Metric, Obstacle
 from modelzoo.stats import Outcome
-from modelzoo.views.compare import notes
+from modelzoo.views.comparison import notes
 from modelzoo.views.speed import reason
 
 

@@ -23,7 +23,7 @@ from modelzoo.records.machine import Machine, Threads
 from modelzoo.records.run import EnvironmentChanges, RunReport
 from modelzoo.results.refusals import SideSetting
 from modelzoo.setting import Setting
-from modelzoo.views.compare_columns import values_text
+from modelzoo.views.comparison import values_text
 
 
 def side(**changes: Any) -> SideSetting:

@@ -21,9 +21,8 @@ from modelzoo.results import summary
 from modelzoo.results.refusals import Batches, Failed, Metric, Obstacle, Pair, Refusal, divided, refusals
 from modelzoo.setting import Setting
 from modelzoo.validity.checks import check_value
-from modelzoo.views.compare import refusal
 from modelzoo.views.findings import headline
-from modelzoo.views.speed import outcome_text
+from modelzoo.views.speed import outcome_text, refusal
 
 NAMES = ("old", "new")
 

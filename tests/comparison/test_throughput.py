@@ -24,7 +24,8 @@ from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.refusals import Metric, Obstacle
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outcome
-from modelzoo.views.compare import accuracy, document, headline, notes
+from modelzoo.views.compare import document
+from modelzoo.views.comparison import accuracy, headline, notes
 from modelzoo.views.speed import reason
 
 STEADY = (1.0, 1.01, 0.99, 1.0, 1.02, 0.98)

@@ -26,7 +26,7 @@ from modelzoo.records.tuning import Goal, Tuning
 from modelzoo.results import store, summary
 from modelzoo.results.store import mask
 from modelzoo.setting import Setting
-from modelzoo.views.run import objections
+from modelzoo.views.kinds import objections
 
 BF16 = Setting("bf16")
 

@@ -17,7 +17,7 @@ from modelzoo.results import summary
 from modelzoo.results.summary import RowWarning
 from modelzoo.setting import Setting
 from modelzoo.stats import Outcome
-from modelzoo.views.run import objections
+from modelzoo.views.kinds import objections
 
 BF16 = Setting("bf16")
 STEADY = [1.0, 1.01, 0.99, 1.0] * 10

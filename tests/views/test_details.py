@@ -16,8 +16,9 @@ from modelzoo.records.run import Run
 from modelzoo.records.run_report import PREFILL, GenerationPhase
 from modelzoo.results import summary
 from modelzoo.setting import Setting
-from modelzoo.views import findings, run
+from modelzoo.views import findings
 from modelzoo.views.details import accelerator_text, ceiling_text, detail_lines, lacking
+from modelzoo.views.kinds import run_document, run_kernels
 
 
 def details(*runs: Run) -> list[str]:
@@ -95,7 +96,7 @@ def test_a_condition_that_invalidates_is_called_so() -> None:
     runs = [make(samples, round=n) for n in (0, 1)]
     runs += [make(samples, workload="other", round=n, warnings=found) for n in (0, 1)]
     result = result_of(*runs)
-    text = printed(run.document(result, summary.rows(result)))
+    text = printed(run_document(result, summary.rows(result)))
     assert "invalid: other: FP32_NOT_FP32 [bold]happened[/]\n" in text, "brackets are text"
     assert [code in text for code in codes] == [True, True, False, False]
     assert text.endswith("\n\n2 more: --details\n")
@@ -108,4 +109,4 @@ def test_a_generation_that_was_audited_as_a_whole_is_called_so() -> None:
     for phases, title in (((), whole), (("",), "kernels of a prefill and 1 step of decoding"), ((problem,), whole)):
         alone = tuple(GenerationPhase(PREFILL, None if problem else audit, problem) for problem in phases)
         found = result_of(generation_run(0.4, [0.04], phases=alone, evidence=audit))
-        assert headings(run.kernels(found))[0] == f"llm fp32: {title}"
+        assert headings(run_kernels(found))[0] == f"llm fp32: {title}"

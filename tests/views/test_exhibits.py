@@ -103,7 +103,7 @@ def test_inputs_of_the_same_name_do_not_replace_each_other(tmp_path: Path, noise
 def test_thumbnails_are_few_and_small(tmp_path: Path, noise: DetectionPicture) -> None:
     """Those of the first comparisons, also of pictures that compress badly."""
     exhibits = (Exhibit(f"{number}.png", detections=noise) for number in range(THUMBNAILS + 2))
-    thumbnails = written(tmp_path, *exhibits).thumbnails()
+    thumbnails = written(tmp_path, *exhibits).thumbnails
     assert [each.name for each in thumbnails] == [f"{number}_compared.jpg" for number in range(THUMBNAILS)]
     assert all(0 < len(each.jpeg) <= THUMBNAIL_BYTES for each in thumbnails)
 

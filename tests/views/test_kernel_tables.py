@@ -16,8 +16,7 @@ from modelzoo.records.evidence import NotReplayed, OperatorClass, Product, Proof
 from modelzoo.records.profile import Flops, OperatorRow, Profile
 from modelzoo.results import summary
 from modelzoo.setting import Setting
-from modelzoo.views import explanations
-from modelzoo.views.explanations import NAMED_ROWS, passes_text, sentence
+from modelzoo.views.details import NAMED_ROWS, brief_explanations, explanation_sentence, explanations, passes_text
 from modelzoo.views.kernel_tables import evidence_blocks, kernel_parts, operator_parts, product_table
 
 EVIDENCE = evidence(ProofVerdict.ACTIVE, reference_share=0.2)
@@ -113,7 +112,7 @@ def test_passes_may_not_explain_the_difference() -> None:
     assert "They differ by −250.0 ms, 125 % of the timed difference (−200.0 ms). " in said(1.25, 1.0)
     for other in (1.1, 1.0):
         assert "so they do not explain the timed difference" in said(1.0, other)
-        text = sentence(explained(Part("aten::mm", 1.0, other)))
+        text = explanation_sentence(explained(Part("aten::mm", 1.0, other)))
         assert text.endswith("timed −200.0 ms: they do not explain the difference")
     assert "the timed ones by +0" in said(1.0, 0.9, timed=(1.0, 1.0))
 
@@ -133,9 +132,9 @@ def test_a_sentence_names_what_changed_most() -> None:
         Part("everything else", 0.1, 0.2),
     )
     text = "audited passes +219.0 ms, timed +200.0 ms; linear: kernels +100.0 ms (brg_matmul → ref:any)"
-    assert sentence(explained(*parts, timed=(0.4, 0.6))) == text
+    assert explanation_sentence(explained(*parts, timed=(0.4, 0.6))) == text
     many = (Part(f"aten::op{number}", 0.1, 0.109) for number in range(11))
-    assert sentence(explained(*many, timed=(1.0, 1.1))).endswith("no operation changed by 10 % of that")
+    assert explanation_sentence(explained(*many, timed=(1.0, 1.1))).endswith("no operation changed by 10 % of that")
 
 
 def precisions(factor: float, count: int = 1) -> list[summary.SummaryRow]:
@@ -156,8 +155,8 @@ def precisions(factor: float, count: int = 1) -> list[summary.SummaryRow]:
 
 def test_what_a_faster_precision_changed_is_a_detail() -> None:
     """It is what it is used for; that it is slower is not. Of many rows some are explained, the others counted."""
-    assert explanations.brief(precisions(0.3)).items == ()
-    assert len(list(explanations.of_run(precisions(0.3)))) == 1
-    assert len(explanations.brief(precisions(3.0)).items) == 1
-    *_, last = (found := explanations.brief(precisions(3.0, NAMED_ROWS + 2))).items
+    assert brief_explanations(precisions(0.3)).items == ()
+    assert len(list(explanations(precisions(0.3)))) == 1
+    assert len(brief_explanations(precisions(3.0)).items) == 1
+    *_, last = (found := brief_explanations(precisions(3.0, NAMED_ROWS + 2))).items
     assert (len(found.items), last.name, last.text) == (NAMED_ROWS + 1, "2 more", "--details")

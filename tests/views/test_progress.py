@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from fake_runs import make, result_of
 
-from modelzoo.document.console import PlainConsole
+from modelzoo.document.terminal import PlainConsole
 from modelzoo.records.protocol import Progress, Silence
 from modelzoo.records.run import Result, Run
 from modelzoo.setting import Setting

@@ -10,18 +10,12 @@ from fake_runs import canary, evidence
 
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel, OperatorCheck
-from modelzoo.records.evidence import (
-    Disagreement,
-    InexactCanary,
-    NotUsed,
-    OperatorClass,
-    Product,
-    ProofVerdict,
-)
+from modelzoo.records.evidence import Disagreement, InexactCanary, NotUsed, OperatorClass, Product, ProofVerdict
 from modelzoo.records.workload import MatchedDetections, OutputAgreement, OutputError
 from modelzoo.results.proof import OtherKernels, Proof, UnexplainedOutputs
-from modelzoo.results.refusals import Different, OtherOutputs, OtherWork
+from modelzoo.results.refusals import Different, Obstacle, OtherOutputs, OtherWork, Refusal
 from modelzoo.views import proof
+from modelzoo.views.speed import refusal
 
 ACTIVE, UNKNOWN = ProofVerdict.ACTIVE, ProofVerdict.UNKNOWN
 AUDITED = Proof(verdict=ACTIVE, ground=evidence(ACTIVE), verdicts=((ACTIVE, 8),), processes=8, audited=2, listed=8)
@@ -105,7 +99,8 @@ def test_the_worst_output_of_each_is_said(approved: Callable[[str, str], None]) 
 def test_why_a_speedup_is_refused() -> None:
     """Other work, or a baseline that is not what it says."""
     reasons = (Different.DECLARATION, OtherWork("boxes", 100.0, 140.0), evidence(ProofVerdict.NOT_FP32))
-    said = [proof.incomparable(each) for each in (*reasons, canary(CanaryLevel.BF16))]
+    facts = (*reasons, canary(CanaryLevel.BF16))
+    said = [refusal(Refusal(Obstacle.INACTIVE, fact=each)) for each in facts]
     assert said[:2] == [
         "baseline and candidate have different versions of workload.py",
         "baseline and candidate did different work: boxes 100 and 140",

@@ -11,7 +11,7 @@ from pipelines import pipeline_run
 from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED
 from modelzoo.results.pipeline import pipelines
 from modelzoo.stats import Doubt, Interval, Outcome, Outlook, Verdict
-from modelzoo.views import intervals, stages
+from modelzoo.views import speed, tables
 from modelzoo.views.speed import outlook_text, verdict_reason
 
 
@@ -23,8 +23,8 @@ def test_digits_are_those_that_an_interval_supports(approved: Callable[[str, str
     levels = Interval(0.0561, 0.0515, 0.0561), Interval(4.0, 2.0, 12.0), Interval(1.0, 0.0, math.inf), None
     bounds = (0.6, 0.64), (0.611, 0.628), (0.0, math.inf), (0.005, 40312.0)
     numbers = (56.1234, 0.73), (264.4, 13.9), (0.0123, 0.0001), (56.0, 700.0), (0.0, 0.1), (12.345, math.inf)
-    said = [*map(intervals.interval, levels), *(intervals.ratio(Interval(0.62, *each)) for each in bounds)]
-    said += [intervals.ratio(None), *(intervals.rounded(*each) for each in numbers)]
+    said = [*map(speed.interval, levels), *(speed.ratio(Interval(0.62, *each)) for each in bounds)]
+    said += [speed.ratio(None), *(speed.rounded(*each) for each in numbers)]
     approved("said/intervals.txt", "".join(f"{each}\n" for each in said))
 
 
@@ -48,5 +48,5 @@ def test_what_the_stages_show_is_said(approved: Callable[[str, str], None]) -> N
     for changed in (slow, {LATENCY: [0.11] * 4}, apart, {SYNCHRONIZED: [0.12] * 4}):
         runs = (pipeline_run({**COLUMNS, **changed}, round=number) for number in (0, 1))
         (found,) = pipelines(result_of(*runs))
-        said += stages.sentences(found)
+        said += tables.stage_sentences(found)
     approved("said/stages.txt", "".join(f"{each}\n" for each in said))

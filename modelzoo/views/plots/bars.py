@@ -19,7 +19,7 @@ from modelzoo.records.evidence import Evidence, Product
 from modelzoo.records.timing import Place
 from modelzoo.results.pipeline import PipelineLevels
 from modelzoo.views.kernel_tables import layers_text, shapes_text
-from modelzoo.views.plots.plot import Plot, add_legend, captioned, columns, draw_lanes, few, write_number
+from modelzoo.views.plots import Plot, add_legend, captioned, columns, draw_lanes, few, write_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -197,14 +197,7 @@ def network(workload: str, settings: Sequence[tuple[str, Sequence[Product]]]) ->
         "Its length is its share of the audited passes' time in products, its colour the precision that was shown."
     )
     rows = [
-        (
-            label,
-            layers_text(each),
-            each.operator,
-            shapes_text(each.shapes[:2]),
-            share(each.share),
-            each.precision,
-        )
+        (label, layers_text(each), each.operator, shapes_text(each.shapes[:2]), share(each.share), each.precision)
         for label, products in found
         for each in products
     ]

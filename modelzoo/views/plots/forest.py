@@ -18,12 +18,11 @@ from modelzoo.results import tuning
 from modelzoo.results.refusals import Metric
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import EQUIVALENCE, Interval
-from modelzoo.views.compare_columns import cost_verdict
+from modelzoo.views.comparison import cost_verdict
 from modelzoo.views.differences import by_workload, short_names
-from modelzoo.views.intervals import interval, ratio
-from modelzoo.views.plots.plot import Plot, captioned, columns, draw_lanes, log_scale
-from modelzoo.views.results_table import OUTCOME_TONE, timed_unit
-from modelzoo.views.speed import outcome_text, reason
+from modelzoo.views.plots import Plot, captioned, columns, draw_lanes, log_scale
+from modelzoo.views.speed import interval, outcome_text, ratio, reason
+from modelzoo.views.tables import OUTCOME_TONE, timed_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,12 +37,8 @@ _HEIGHT = 16.0
 """Of the lane of an interval in CSS pixels."""
 _BAND = (1 / (1 + EQUIVALENCE), 1 + EQUIVALENCE)
 _MARKS = {
-    "FASTER": (theme.BLUE, "^"),
-    "LESS": (theme.BLUE, "^"),
-    "CHEAPER": (theme.BLUE, "^"),
-    "SLOWER": (theme.VERMILLION, "v"),
-    "MORE": (theme.VERMILLION, "v"),
-    "DEARER": (theme.VERMILLION, "v"),
+    **dict.fromkeys(("FASTER", "LESS", "CHEAPER"), (theme.BLUE, "^")),
+    **dict.fromkeys(("SLOWER", "MORE", "DEARER"), (theme.VERMILLION, "v")),
     "SAME": (theme.INK, "o"),
     "": (theme.INK, "s"),
 }
@@ -51,8 +46,7 @@ _UNDECIDED = (theme.FAINT, "D")
 _TONES = {str(outcome): tone for outcome, tone in OUTCOME_TONE.items()}
 _AXES = {
     Metric.LATENCY: ("speedup over", "slower", "faster"),
-    Metric.COLD_START: ("speedup of the first answer over", "slower", "faster"),
-    Metric.WARM_START: ("speedup of the first answer over", "slower", "faster"),
+    **dict.fromkeys((Metric.COLD_START, Metric.WARM_START), ("speedup of the first answer over", "slower", "faster")),
     Metric.THROUGHPUT: ("throughput relative to", "less", "more"),
     Metric.FIRST_TOKEN: ("speedup of the first token over", "slower", "faster"),
     Metric.PER_TOKEN: ("speedup per token over", "slower", "faster"),

@@ -22,8 +22,8 @@ from modelzoo.records.run import Run
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Interval
 from modelzoo.views.differences import short_names
-from modelzoo.views.intervals import interval
-from modelzoo.views.plots.plot import HEIGHT, SMALL, Plot, add_legend, captioned, columns, few, log_scale, spread
+from modelzoo.views.plots import HEIGHT, SMALL, Plot, add_legend, captioned, columns, few, log_scale, spread
+from modelzoo.views.speed import PERCENTILES, interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -220,7 +220,7 @@ def samples(workload: str, found: Sequence[SampleSeries]) -> Plot | None:
     if not found:
         return None
     percentiles = [stats.percentiles(one.steady) for one in found]
-    names = [name for name in ("p50", "p90", "p95", "p99") if any(name in each for each in percentiles)]
+    names = [name for name in PERCENTILES if any(name in each for each in percentiles)]
     titles = ("setting", "samples", "min", *names, "max", "first timed call (median)", "warm-up calls")
     rows = [
         (

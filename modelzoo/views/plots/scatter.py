@@ -15,7 +15,7 @@ from modelzoo.results import load as load_results
 from modelzoo.results import throughput as throughput_results
 from modelzoo.results.summary import labels_as_run
 from modelzoo.stats import percentile
-from modelzoo.views.plots.plot import HEIGHT, Plot, add_legend, columns, log_scale, number_marks
+from modelzoo.views.plots import HEIGHT, Plot, add_legend, columns, log_scale, number_marks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,16 +27,9 @@ _LOG_FROM = 20.0
 """The axis of the rates is logarithmic if the highest is more than this multiple of the lowest."""
 _WIDEST = 2.0
 """Intervals are drawn up to this multiple of the highest throughput; what is farther out is an arrow at the edge."""
-_DASHED = (0, (4.0, 3.0))
+_DASHED, _DOTTED = (0, (4.0, 3.0)), (0, (1.5, 1.5))
 _MARKERS = {"fp32": "o", "bf16": "s", "tf32": "^", "fp16": "v", "int8": "D"}
-_DASHES: dict[str, tuple[float, ...]] = {
-    "fp32": (),
-    "bf16": (5, 2),
-    "tf32": (2, 1),
-    "fp16": (8, 2, 1, 2),
-    "int8": (1, 1),
-}
-_MEMORY_DASHES = (1.5, 1.5)
+_DASHES = {"fp32": None, "bf16": (5, 2), "tf32": (2, 1), "fp16": (8, 2, 1, 2), "int8": (1, 1)}
 
 
 def frontier(result: Result) -> Plot | None:
@@ -220,11 +213,11 @@ def roofline(points: Sequence[tuple[str, Bound]], ceilings: Ceilings) -> Plot:
         log_scale(axes.yaxis, min(min(speeds) / 2.5, highest / 12), max(speeds) * 1.8)
         for precision, peak in peaks.items():
             start = max(left, peak / bandwidth) if bandwidth else left
-            (line,) = axes.plot((start, right), (peak, peak), lw=1.7, ls=(0, _DASHES[precision] or None))
+            (line,) = axes.plot((start, right), (peak, peak), lw=1.7, ls=(0, _DASHES[precision]))
             line.set(color=theme.precision_style(precision)[0], label=f"{precision} matrix product: {named[precision]}")
         if bandwidth and copies:
             (line,) = axes.plot((left, ridge), (left * bandwidth, highest), color=theme.INK, lw=1.7)
-            line.set(ls=(0, _MEMORY_DASHES), label=f"memory copy: {copies}")
+            line.set(ls=_DOTTED, label=f"memory copy: {copies}")
         for number, ((label, bound), (x, y)) in enumerate(zip(points, places), 1):
             name = f"{number} {label}: {significant(y, 3)} GFLOP/s"
             colour, marker = theme.precision_style(bound.precision)[0], _MARKERS.get(bound.precision, "D")

@@ -36,11 +36,10 @@ from modelzoo.results.pipeline import pipelines
 from modelzoo.setting import Setting
 from modelzoo.stats import Interval
 from modelzoo.stats.race import Choice
-from modelzoo.views.plots import bars, forest, lines, plot, scatter
+from modelzoo.views.plots import GROUND, Plot, add_legend, bars, forest, lines, scatter, wrapped
 from modelzoo.views.plots.bars import NO_PRODUCT, Key, Segment
 from modelzoo.views.plots.forest import ForestRow
 from modelzoo.views.plots.lines import UNKNOWN_TIME, SampleSeries, moment
-from modelzoo.views.plots.plot import GROUND, Plot
 
 BF16 = Setting("bf16")
 KERNELS: list[tuple[str, dict[Key, float]]] = [
@@ -252,7 +251,7 @@ def _plot(text: str = "label", caption: str = "caption", legend: int = 0) -> Plo
         for number in range(legend):
             axes.plot([], [], color=theme.INK, label=f"entry {number}")
         if legend:
-            plot.add_legend(figure)
+            add_legend(figure)
         return 100
 
     return Plot("title", caption, (Column("", ("fp32", "bf16")), Column("speed", ("1 GFLOP/s", "–"))), draw)
@@ -296,6 +295,6 @@ def test_colours_are_variables_and_texts_are_not_changed() -> None:
 
 def test_long_text_is_wrapped_and_cut() -> None:
     """Three lines at most; a word that is longer than a line is broken."""
-    lines = plot.wrapped("word " * 50, 0.3).split("\n")
+    lines = wrapped("word " * 50, 0.3).split("\n")
     assert len(lines) == 3 and lines[-1].endswith(" …")
-    assert len(plot.wrapped("i" * 100)) > len(plot.wrapped("W" * 30).split("\n")[0]) * 2
+    assert len(wrapped("i" * 100)) > len(wrapped("W" * 30).split("\n")[0]) * 2

@@ -17,7 +17,7 @@ from modelzoo.records.run import Run
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
-from modelzoo.views import results_table
+from modelzoo.views import tables
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "bert")
 
@@ -64,7 +64,7 @@ def test_columns_follow_what_differs(approved: Callable[[str, str], None]) -> No
     for engine, precision, agreement in engines:
         setting = Setting(precision, engine=engine)
         outputs.append(make([1.0] * 6, setting=setting, **{**proof, **exported(agreement)}))
-    found = [results_table.table(shown(*runs)) for runs in (tail, models, unlike, sizes, units, outputs)]
+    found = [tables.table(shown(*runs)) for runs in (tail, models, unlike, sizes, units, outputs)]
     approved("said/tables.txt", printed([replace(each, is_brief=False) for each in found], width=200))
     assert "rows/s" in titles(found[3], 10), "never left out"
     assert Tone.BAD in next(each.tones for each in found[5].columns if each.title == "output error")
@@ -74,11 +74,11 @@ def test_a_table_with_everything_drops_what_is_said_elsewhere() -> None:
     """In a page with checks of accuracy and unverified rows: first the throughput, then those."""
     judged = judgement(ValidityVerdict.NUMERIC_ONLY)
     rows = [replace(each, judged=judged, proof=replace(each.proof, verdict=None)) for each in default_call()]
-    found = results_table.page_table(rows)
+    found = tables.page_table(rows)
     assert titles(found)[-4:] == ["latency", "rows/s", "ran in", "accuracy"]
     assert "accuracy" not in titles(found, 90)
     assert widest(found) <= 100, "also on a wider terminal"
-    assert cells(results_table.table(rows))["accuracy"] == ("NUMERIC ONLY",) * 4
+    assert cells(tables.table(rows))["accuracy"] == ("NUMERIC ONLY",) * 4
 
 
 def test_twenty_rows_have_a_column_for_each_field_that_differs() -> None:
@@ -86,7 +86,7 @@ def test_twenty_rows_have_a_column_for_each_field_that_differs() -> None:
     product = itertools.product(("eager", "compile", "script"), (False, True), ("glibc", "tcmalloc", "jemalloc"))
     settings = [Setting(mode=mode, channels_last=last, malloc=malloc) for mode, last, malloc in product]
     settings += [Setting(mode="eager", malloc="glibc", thp=value) for value in ("off", "on")]
-    found = results_table.table(shown(*(run for each in settings for run in processes("toy", each, 0.0512, 3))))
+    found = tables.table(shown(*(run for each in settings for run in processes("toy", each, 0.0512, 3))))
     assert titles(found, 100)[:4] == ["mode", "channels-last", "malloc", "thp"]
     assert (len(found.rows), widest(found) <= 100) == (20, True)
 
@@ -96,6 +96,6 @@ def test_the_table_says_what_was_proven() -> None:
     verdicts = {"tf32": ProofVerdict.PARTLY, "fp32": ProofVerdict.NOT_FP32, "bf16": ProofVerdict.UNKNOWN}
     rows = shown(*(make([0.1] * 4, setting=Setting(precision)) for precision in verdicts))
     proven = zip(rows, verdicts.values())
-    said = [results_table.ran_in(replace(row, proof=replace(row.proof, verdict=each))) for row, each in proven]
+    said = [tables.ran_in(replace(row, proof=replace(row.proof, verdict=each))) for row, each in proven]
     assert said == ["partly tf32", "NOT fp32", "unknown"]
-    assert results_table.ran_in(rows[1]) == "canary: fp32"
+    assert tables.ran_in(rows[1]) == "canary: fp32"

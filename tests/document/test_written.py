@@ -1,4 +1,4 @@
-"""The page: its structure, what it needs, and that whatever a result contains is shown as text."""
+"""A document as an HTML page and as Markdown, with hostile texts in it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from page_reader import Element, read_page
 from paged import page_of
 from places import DATA
 
-from modelzoo.document import Block, Column, Command, Notice, Notices, Page, Section, Table, Tone, lines
-from modelzoo.document.html import html
+from modelzoo.document import Block, Column, Command, Notice, Notices, Page, Section, Table, Tone, lines, named
+from modelzoo.document.written import html, markdown
 from modelzoo.records.run import Result
 from modelzoo.results import store
 from modelzoo.warning import Severity
@@ -105,3 +105,41 @@ def test_line_breaks_are_kept_and_a_command_can_be_copied() -> None:
     assert len(found.all("br")) == 5
     found = shown(Notices((Notice(Severity.DISTORTS, "SMT", "toy", "busy", Command("taskset -c 0")),)))
     assert (found.one("code").text, found.one("strong").text) == ("taskset -c 0", "SMT: toy")
+
+
+HOSTILE = "[x](y)|<b> `c` _d_\x1b[31m\u202e"
+SHOWN = "\\[x](y)\\|\\<b> \\`c\\` \\_d\\_\\\\x1b\\[31m\\\\u202e"
+
+
+def test_lists_notices_and_commands_are_shown() -> None:
+    """``tests/snapshots`` has the other parts."""
+    blocks = [
+        Section("outer", (Section("inner", (lines("said"),)),)),
+        named([("toy", "fast")], title="Found"),
+        Notices((Notice(Severity.DISTORTS, "warning", "toy", "busy", "stop it"),)),
+        Command("modelzoo run\n  toy"),
+        lines(),
+    ]
+    found = "Found:\n\n- toy: fast\n\n- warning: toy: busy → stop it\n\n    modelzoo run\n      toy\n"
+    assert markdown(blocks) == f"### outer\n\n#### inner\n\n- said\n\n{found}"
+
+
+def test_hostile_text_stays_text() -> None:
+    """In headings, captions, sentences, notices and cells."""
+    found = markdown(
+        [
+            Section(HOSTILE, (Table("t " + HOSTILE, (Column(HOSTILE, (HOSTILE,)),), HOSTILE),)),
+            named([(HOSTILE, HOSTILE)], title=HOSTILE),
+            Notices((Notice(Severity.NOTE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),)),
+        ]
+    )
+    assert found.count(SHOWN) == 12
+    assert "\x1b" not in found
+    assert "<b>" not in found.replace("\\<b>", "")
+
+
+def test_a_line_break_keeps_a_cell_on_its_line() -> None:
+    """In a table a line would end the row, and in a sentence it could begin a heading or a list."""
+    found = markdown([Table("", (Column("a", ("b\n# c",)),)), lines("d\n- e")])
+    assert "| b<br># c |\n" in found
+    assert found.endswith("- d<br>- e\n")

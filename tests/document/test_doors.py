@@ -7,8 +7,8 @@ import io
 
 import pytest
 
-from modelzoo.document.console import PlainConsole
-from modelzoo.document.delimited import csv_lines
+from modelzoo.document.terminal import PlainConsole
+from modelzoo.document.written import csv_lines
 
 
 @pytest.mark.parametrize(

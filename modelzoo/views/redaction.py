@@ -31,7 +31,7 @@ from modelzoo.records.tuning import Goal
 from modelzoo.records.validity import Validity
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import fields, option_name
-from modelzoo.views.page.build import ResultSet
+from modelzoo.views.page import ResultSet
 from modelzoo.warning import WarningCode, WarningMessage
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""From results to the content of a page: its sections, and what it shows of several sessions."""
+"""From results to the content of a page: its sections, those of a workload, and what it shows of several sessions."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from modelzoo.comparison.compare import Question, compare, gate
 from modelzoo.comparison.machines import Price, prices_of
 from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.comparison.pairing import make_side
-from modelzoo.document import Block, Column, Details, Notices, Page, Rows, Section, Table, lines
+from modelzoo.document import Block, Column, Details, Notices, Page, Pictures, Rows, Section, Table, known, lines
 from modelzoo.errors import InputError
-from modelzoo.formatting import MISSING, counted
+from modelzoo.formatting import MISSING, counted, seconds
 from modelzoo.frozen import replace
 from modelzoo.records.load import Load
-from modelzoo.records.run import Result, RunReport
+from modelzoo.records.run import Result, RunReport, ValidityEntry
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
 from modelzoo.results import summary
 from modelzoo.results import tuning as results_tuning
+from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
+from modelzoo.views import circumstances, details, differences, kernel_tables, kinds, tables, validity
 from modelzoo.views import compare as compare_view
-from modelzoo.views import differences, kinds
-from modelzoo.views.differences import conditions, grouped
-from modelzoo.views.intervals import interval
+from modelzoo.views.differences import conditions, grouped, short_names
+from modelzoo.views.judgement import check_table, verdict
 from modelzoo.views.kinds import drawn, section
-from modelzoo.views.page import circumstances, workloads
-from modelzoo.views.plots import forest, scatter
+from modelzoo.views.plots import bars, forest, scatter
+from modelzoo.views.plots import lines as line_plots
 from modelzoo.views.plots.lines import history, moment
+from modelzoo.views.speed import PERCENTILES, interval
 
 MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
@@ -70,7 +72,7 @@ def page(given: Sequence[ResultSet], question: Question, prices: Sequence[Price]
     if len(given) > MOST_IN_FULL:  # as if they were in one directory
         joined = sorted((each for one in given for each in one.sessions), key=lambda each: moment(each.result.created))
         given = [ResultSet(f"{len(joined)} results", tuple(joined), is_directory=True)]
-    pictures = workloads.pictures_each([each.latest for each in given])
+    pictures = pictures_each([each.latest for each in given])
     shown = list(map(_rows, given))
     sides = [Side(each.name, each.sessions) for each in given]
     priced = prices_of(prices, sides) if len(sides) > 1 else ()
@@ -160,7 +162,7 @@ def _of_kind(given: ResultSet, shown: Sequence[SummaryRow], mark: str, pictures:
     parts = kinds.of(whole).answer(whole, shown, mark)
     by_workload = differences.by_workload(shown)
     for number, name in enumerate(dict.fromkeys([*by_workload, *(entry.workload for entry in result.validity)]), 1):
-        parts.append(workloads.section(result, name, by_workload.get(name, []), f"{mark}-w{number}", pictures))
+        parts.append(workload_section(result, name, by_workload.get(name, []), f"{mark}-w{number}", pictures))
     names = dict(zip((row.runs[0].group for row in shown), differences.full_names(shown)))
     parts += section("Roofline", drawn(scatter.roofline_of(result, names), f"{mark}-roofs"), f"{mark}-roofline")
     notices = conditions(shown)
@@ -199,15 +201,10 @@ class SessionLevel(NamedTuple):
         return self.report.provenance.fingerprint or self.report.provenance.machine.cpu
 
     @property
-    def versions(self) -> dict[str, str]:
-        """What may explain a change. Of the suite the commit, with ``+`` if files had been changed, or the version."""
+    def suite(self) -> str:
+        """The commit of the suite, with ``+`` if files had been changed, or its version."""
         commit = self.result.commit or ""
-        return {
-            "torch": self.report.provenance.versions.get("torch", MISSING),
-            "modelzoo": f"{commit[:10]}{'+' * commit.endswith('+')}" if commit else self.result.version,
-            "kernel": self.report.provenance.machine.kernel,
-            "weights": (self.report.prepared.weights.sha256 or MISSING)[:8],
-        }
+        return f"{commit[:10]}{'+' * commit.endswith('+')}" if commit else self.result.version
 
 
 def history_section(name: str, sessions: Sequence[StoredResult], mark: str) -> Section:
@@ -244,6 +241,140 @@ def _sessions(own: Sequence[SessionLevel], machines: Sequence[str]) -> Table:
         *([cpu] if len(machines) > 1 else []),
         of.number("latency", lambda each: interval(each.latency)),
         of.text("file", lambda each: each.file),
-        *(Column(name, tuple(each.versions[name] for each in own)) for name in own[0].versions),
+        # What may explain a change.
+        of.text("torch", lambda each: each.report.provenance.versions.get("torch")),
+        of.text("modelzoo", lambda each: each.suite),
+        of.text("kernel", lambda each: each.report.provenance.machine.kernel),
+        of.text("weights", lambda each: (each.report.prepared.weights.sha256 or MISSING)[:8]),
     ]
     return Table("Sessions", columns)
+
+
+PICTURE_BYTES = 600_000
+"""Bytes of all pictures of a page together, so that the page stays below 2 MB: base64 adds a third."""
+
+
+def workload_section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: str, pictures: int) -> Section:
+    """Return the section of ``workload``.
+
+    Args:
+        result: that contains it.
+        workload: its name.
+        shown: its rows; empty if it was only judged.
+        mark: id of the section.
+        pictures: show at most that many pictures of each judgement.
+    """
+    contents: list[Block] = []
+    rows = list(zip(short_names(shown), shown)) if shown else []
+    if shown:
+        contents += [_measured(shown)] if any(row.samples or row.failed for row in shown) else []
+        contents += [
+            Details(f"Details of {name}", [lines(*said)]) for name, each in rows if (said := details.detail_lines(each))
+        ]
+        series = (line_plots.series(name, each.runs) for name, each in rows)
+        for title, kind, plot in (
+            ("Processes", "processes", line_plots.processes(shown)),
+            ("Distribution of the samples", "samples", line_plots.samples(workload, list(filter(None, series)))),
+        ):
+            contents += [Section(title, [plot.figure(f"{mark}-{kind}")])] if plot is not None else []
+        made = [(name, each.generation.by_position) for name, each in rows if each.generation is not None]
+        tokens = line_plots.tokens(workload, made)
+        if tokens is not None:
+            contents.append(Section(tables.TOKENS, (tables.token_table(shown), tokens.figure(f"{mark}-tokens"))))
+        staged = [each for each in pipelines(result) if each.workload == workload]
+        if staged:
+            figure = bars.stages(workload, staged).figure(f"{mark}-stages")
+            contents.append(tables.stage_section(staged, [each.label for each in staged], figure))
+        contents += _kernels(workload, rows, mark)
+    by_group = {row.runs[0].group: name for name, row in rows}
+    blocks: list[Block] = []
+    for entry in (each for each in result.validity if each.workload == workload):
+        as_run = entry.report.validity.tested_name if entry.report is not None else result.label(entry.group)
+        blocks += predictions(entry, by_group.get(entry.group, as_run), pictures)
+    contents += [Section("Accuracy check", blocks)] if blocks else []
+    return Section(workload, contents, mark)
+
+
+def _kernels(workload: str, rows: Sequence[tuple[str, SummaryRow]], mark: str) -> list[Section]:
+    audits = [(name, found) for name, row in rows if (found := kernel_tables.evidence_of(row)) is not None]
+    shares = drawn(bars.network(workload, [(name, each.products) for name, each in audits]), f"{mark}-network")
+    timed = bars.kernels(workload, [(name, bars.kernel_shares(each)) for name, each in audits])
+    shares += drawn(timed, f"{mark}-kernels")
+    shares += [Details(*part) for name, each in rows for part in kernel_tables.kernel_parts(each, name)]
+    explained = details.explanations([row for _, row in rows])
+    changed: list[Block] = [details.explanation(found, names) for _, names, found in explained]
+    operators: list[Block] = [
+        Details(*part) for name, each in rows for part in kernel_tables.operator_parts(each, name)
+    ]
+    parts = (("Time by kernel and precision", shares), ("Operations that changed", changed), ("Operators", operators))
+    return [Section(title, blocks) for title, blocks in parts if blocks]
+
+
+def _measured(rows: Sequence[SummaryRow]) -> Table:
+    """What was measured of each setting besides its level."""
+    of = Rows((name, row, stats.percentiles(row.samples)) for name, row in zip(short_names(rows), rows))
+
+    def percentile(name: str) -> Column:
+        return of.number(name, lambda each: seconds(each[2].get(name)))
+
+    columns = [
+        of.text("setting", lambda each: each[0]),
+        *known(*map(percentile, PERCENTILES)),
+        of.number("first answer", lambda each: seconds(each[1].cold_start)),
+        *known(
+            of.number("compiling", lambda each: seconds(each[1].compile_seconds)),
+            of.number("first answer, cached", lambda each: seconds(each[1].warm_start)),
+        ),
+        of.number(
+            "processes", lambda each: f"{each[1].processes}{f' ({each[1].failed} failed)' if each[1].failed else ''}"
+        ),
+        of.number("samples", lambda each: f"{len(each[1].samples):,}"),
+        of.number(
+            "peak memory", lambda each: f"{each[1].peak_memory / 2**30:.2f} GiB" if each[1].peak_memory else None
+        ),
+        *known(of.number("weights", lambda each: details.weight_size(each[1]))),
+    ]
+    note = (
+        "Percentiles: of the steady samples of all processes. First answer: from the end of loading the weights to the "
+        "first output, compiling included, median of the processes"
+    )
+    if any(row.warm_start is not None for row in rows):
+        note += "; cached: if all compiled code came from the cache"
+    if columns[-1].title == "weights":
+        note += "; weights: the size of the parameters as the model holds them"
+    title = next((report.title for row in rows for report in row.reports), "")
+    return Table(title or "Measurements", columns, f"{note}.")
+
+
+def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
+    """Return the judgement of one setting.
+
+    Args:
+        entry: the judgement.
+        label: of the setting.
+        pictures: show at most that many pictures.
+    """
+    if entry.report is None:
+        return validity.answer(replace(entry, workload=f"{entry.workload} {label}"))
+    judged = replace(entry.report.validity, tested_name=label)
+    blocks: list[Block] = [verdict(judged), check_table(judged)]
+    blocks += [Details(table.caption, [table]) for table in validity.tables(judged)]
+    chosen = entry.thumbnails[:pictures]
+    if chosen:
+        stored = len(entry.thumbnails)
+        which = f"{len(chosen)} of {stored} stored images" if len(chosen) < stored else "The stored images"
+        caption = f"{which}: what the reference (left) and the setting under test (right) detected"
+        blocks.append(Pictures(caption, chosen))
+    if entry.files:
+        count = len(entry.files)
+        blocks.append(Details(f"{count} file{'s were' if count > 1 else ' was'} written", (lines(*entry.files),)))
+    return blocks
+
+
+def pictures_each(results: list[Result]) -> int:
+    """Return how many pictures each judgement may show so that all of them together stay below ``PICTURE_BYTES``."""
+    sizes = [[len(each.jpeg) for each in entry.thumbnails] for result in results for entry in result.validity]
+    most = max(map(len, sizes), default=0)
+    while most and sum(sum(each[:most]) for each in sizes) > PICTURE_BYTES:
+        most -= 1
+    return most

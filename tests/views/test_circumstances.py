@@ -11,7 +11,7 @@ from printed import printed
 from modelzoo.frozen import replace
 from modelzoo.records.doctor import DoctorReport
 from modelzoo.records.profile import UnavailableProduct
-from modelzoo.views.doctor import document, machine_rows
+from modelzoo.views.circumstances import document, machine_rows
 
 REPORT = DoctorReport(
     machine=SERVER, libraries=LIBRARIES, usage=QUIET, ceilings=CEILINGS, ceilings_kept=False, warnings=()

@@ -9,7 +9,7 @@ from printed import printed
 from stored_search import searched
 
 from modelzoo.document import Figure, Lines, Notices, Page, Table
-from modelzoo.document.html import html
+from modelzoo.document.written import html
 from modelzoo.frozen import replace
 from modelzoo.records.run import SettingRequest
 from modelzoo.setting import Setting

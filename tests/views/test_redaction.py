@@ -19,7 +19,7 @@ from shown_documents import several_workloads
 
 from modelzoo.cli import app
 from modelzoo.cli.parser import Parser
-from modelzoo.document.html import html
+from modelzoo.document.written import html
 from modelzoo.frozen import ARGUMENT, MESSAGE, Public, replace
 from modelzoo.records.codec import encode_json
 from modelzoo.records.doctor import DoctorReport
@@ -28,7 +28,7 @@ from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.views import kinds
-from modelzoo.views.page.redaction import mapped, redacted, redacted_record, redacted_text
+from modelzoo.views.redaction import mapped, redacted, redacted_record, redacted_text
 from modelzoo.warning import WarningCode, warning_for
 from modelzoo.workload.discovery import find_workload, load_workload
 
