@@ -40,8 +40,8 @@ from modelzoo.records.serving import Ready, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt
 from modelzoo.results import summary
 from modelzoo.results.counting import count
+from modelzoo.serve.configurations import Task, run_configuration
 from modelzoo.serve.places import most_cores, plan
-from modelzoo.serve.round import Task, run_configuration
 from modelzoo.serve.servers import start_instance
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload

@@ -22,7 +22,7 @@ from modelzoo.results import store, summary, tuning
 from modelzoo.results.store import ResultFile
 from modelzoo.setting import Setting
 from modelzoo.stats import race
-from modelzoo.tuning import grid, halving
+from modelzoo.tuning import decisions, grid
 from modelzoo.tuning.search import Search
 from modelzoo.views import plan
 from modelzoo.views import tuning as view
@@ -101,7 +101,7 @@ def _new(
     else:
         candidates = grid.declared(base, wanted.goal, environment, batch)
     budget, count = BUDGET if wanted.budget is None else wanted.budget, len(candidates.settings)
-    halving.check(budget, count)
+    decisions.check(budget, count)
     found = Tuning(
         work.name, wanted.goal, budget, count, candidates.left_out, wanted.allow_unjudged, tuple(wanted.vary)
     )

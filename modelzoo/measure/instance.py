@@ -26,13 +26,29 @@ from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.memory import prefer_own_node, read_placement
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
-from modelzoo.measure.clock import Clock, HostClock, Watch, clock_for, on_host, time_copies, watch
-from modelzoo.measure.generation import GenerationClock
-from modelzoo.measure.loading import Built, KeptInputs, RestoringClock, build, imported, with_own_inputs
 from modelzoo.measure.observing import observe, peak_memory, with_agreement
-from modelzoo.measure.preparation import check_resolution
+from modelzoo.measure.pipeline import GenerationClock
+from modelzoo.measure.preparation import (
+    Built,
+    KeptInputs,
+    RestoringClock,
+    build,
+    check_resolution,
+    imported,
+    with_own_inputs,
+)
 from modelzoo.measure.reporting import bound, first_answer, provenance, run_warnings
-from modelzoo.measure.sampler import Sampling, without_collection
+from modelzoo.measure.sampler import (
+    Clock,
+    HostClock,
+    Sampling,
+    Watch,
+    clock_for,
+    on_host,
+    time_copies,
+    watch,
+    without_collection,
+)
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.machine import CpuUsage

@@ -17,8 +17,8 @@ from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
 from modelzoo.evidence.observation import RANDOM_OUTPUTS
 from modelzoo.evidence.recording import Phases
 from modelzoo.frozen import replace
-from modelzoo.measure.generation import Generating
-from modelzoo.measure.loading import Built
+from modelzoo.measure.pipeline import Generating
+from modelzoo.measure.preparation import Built
 from modelzoo.records.protocol import Looks, Progress, Send
 from modelzoo.records.run import Observed, Prepared
 from modelzoo.records.run_report import GenerationPhase

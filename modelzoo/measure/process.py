@@ -18,7 +18,7 @@ from modelzoo.errors import KINDS, EnvironmentProblem, ModelzooError, NoAnswerEr
 from modelzoo.formatting import duration
 from modelzoo.frozen import replace
 from modelzoo.measure.container import Launcher
-from modelzoo.measure.whereabouts import ASK, DUMP, dumped
+from modelzoo.measure.worker import ASK, DUMP, dumped
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.protocol import (

@@ -26,7 +26,7 @@ from modelzoo.results import tuning as results
 from modelzoo.setting import Setting, labels
 from modelzoo.stats import race
 from modelzoo.stats.race import Choice
-from modelzoo.tuning import choice, halving
+from modelzoo.tuning import decisions
 from modelzoo.tuning.driver import Driver
 from modelzoo.workload import Workload
 
@@ -91,15 +91,15 @@ class Search(Driver[Tuning]):
         """
         self.measure(self.found.stage(StageKind.PROBE) or self.begin(StageKind.PROBE, (0,), 1))
         report = next(run.report for run in self.result.runs if run.group == 0 and run.report is not None)
-        choice.check_default(report)
+        decisions.check_default(report)
         default, found = self._settings[0], []
-        unjudgeable = choice.unjudgeable(report, self.work.judge is not None)
+        unjudgeable = decisions.unjudgeable(report, self.work.judge is not None)
         for group in self.found.open():
             setting = self._settings[group]
-            changes = {name for axis in choice.changed(default, setting) for name in axis}
+            changes = {name for axis in decisions.changed(default, setting) for name in axis}
             if setting.precision == "int8":
                 changes.add("linear")  # which the recipes quantize
-            kind = choice.pointless(changes, report)
+            kind = decisions.pointless(changes, report)
             if kind is None and setting.precision != "fp32" and not self._may_be_unjudged(setting):
                 kind = unjudgeable
             found += [Exclusion(group, kind)] if kind is not None else []
@@ -122,27 +122,27 @@ class Search(Driver[Tuning]):
         if entry is None:
             entry = self.judge(setting, entrant)
             self.stored.add(entry)
-        kind = choice.not_valid(entry, allow_unjudged=self._may_be_unjudged(setting))
+        kind = decisions.not_valid(entry, allow_unjudged=self._may_be_unjudged(setting))
         self.exclude(*([Exclusion(entrant, kind)] if kind is not None else []))
         return kind is not None
 
     def choose(self) -> Choice:
         logs, settings = results.logs(self.result), self._settings
         finalists = {group: logs[group] for group in self.found.open() if logs.get(group)}
-        changes = {group: len(choice.changed(settings[0], settings[group])) for group in finalists}
-        found = choice.pick(finalists, changes)
-        steps = choice.steps(settings[0], settings[found.winner])
+        changes = {group: len(decisions.changed(settings[0], settings[group])) for group in finalists}
+        found = decisions.pick(finalists, changes)
+        steps = decisions.steps(settings[0], settings[found.winner])
         return replace(found, steps=tuple(self.stored.group_of(self.work.name, step) for step in steps))
 
     def rounds(self, entrants: Sequence[int], number: int, left: int) -> int:
-        return halving.stage_rounds(self._costs(entrants), left, self._left(halving.SEARCH_SHARE)) if number else 1
+        return decisions.stage_rounds(self._costs(entrants), left, self._left(decisions.SEARCH_SHARE)) if number else 1
 
     def confirmation(self, choice: Choice) -> Stage | None:
         """The winner again, with the default and, if there is time, the steps between them."""
         count, groups = 0, tuple[int, ...]()
         for groups in ((0, *choice.steps), (0, choice.winner)) if choice.winner else ():
-            count = halving.confirmation_rounds(self._costs(groups), self._left())
-            if count >= halving.CONFIRMATION_ROUNDS[0]:
+            count = decisions.confirmation_rounds(self._costs(groups), self._left())
+            if count >= decisions.CONFIRMATION_ROUNDS[0]:
                 break
         return self.begin(StageKind.CONFIRMATION, groups, count) if count else None
 
@@ -153,8 +153,8 @@ class Search(Driver[Tuning]):
 
     def begin(self, kind: StageKind, entrants: tuple[int, ...], rounds: int, seconds: float | None = None) -> Stage:
         samples = [median(run.steady) for run in self.result.runs if run.group == 0 and run.steady]
-        wanted = halving.CONFIRMATION_SECONDS if kind is StageKind.CONFIRMATION else halving.SAMPLING_SECONDS
-        return super().begin(kind, entrants, rounds, max(wanted, halving.SAMPLES * fmean(samples or [0.0])))
+        wanted = decisions.CONFIRMATION_SECONDS if kind is StageKind.CONFIRMATION else decisions.SAMPLING_SECONDS
+        return super().begin(kind, entrants, rounds, max(wanted, decisions.SAMPLES * fmean(samples or [0.0])))
 
     def measure(self, stage: Stage) -> None:
         """Measure until every setting has as many processes as planned, or the time is up.
@@ -173,7 +173,7 @@ class Search(Driver[Tuning]):
                 return
             self._sweep(stage, block)
             groups = self.result.groups()
-            unfit = {group: choice.unfit(groups.get(group, []), groups[0]) for group in block if group and is_search}
+            unfit = {group: decisions.unfit(groups.get(group, []), groups[0]) for group in block if group and is_search}
             self.exclude(*(Exclusion(group, kind) for group, kind in unfit.items() if kind is not None))
             self.update(spent=self._spent)
 
@@ -199,9 +199,9 @@ class Search(Driver[Tuning]):
         costs = self._costs(block)
         if stage.kind is StageKind.CONFIRMATION:  # the default and the winner belong together
             return block if sum(costs) <= self._left() else []
-        left = self._left(halving.SEARCH_SHARE)
+        left = self._left(decisions.SEARCH_SHARE)
         if stage == self.found.stage(StageKind.SEARCH):
-            left -= (1 - halving.FIRST_SHARE) * halving.SEARCH_SHARE * self.found.budget
+            left -= (1 - decisions.FIRST_SHARE) * decisions.SEARCH_SHARE * self.found.budget
         fitting = sum(total <= left for total in accumulate(costs))
         return block[:fitting] if fitting > 1 else []
 
@@ -234,7 +234,7 @@ class Search(Driver[Tuning]):
 
     def _costs(self, groups: Sequence[int]) -> list[float]:
         """The seconds of the next process of each of these settings."""
-        costs = halving.costs(self.result.runs, self._settings)
+        costs = decisions.costs(self.result.runs, self._settings)
         return [costs[group] for group in groups]
 
     @property

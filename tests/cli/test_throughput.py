@@ -19,7 +19,7 @@ from modelzoo.records.throughput import ConfigurationRun
 from modelzoo.results import store
 from modelzoo.results import throughput as results
 from modelzoo.serve import configurations as search
-from modelzoo.serve.round import RoundResult, Task
+from modelzoo.serve.configurations import RoundResult, Task
 
 FROM_1_TO_30 = ",".join(map(str, range(1, 31)))
 

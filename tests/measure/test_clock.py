@@ -13,10 +13,17 @@ from simulated_device import ISSUE_NS, WORK_NS, SimulatedDevice
 from toy_workloads import SHORT, numpy_classifier, numpy_setting, runs_of
 
 from modelzoo.machine.sensors import SensorValues
-from modelzoo.measure import clock
-from modelzoo.measure.clock import DeviceClock, Watch, joules_per_call, throttled_samples, time_copies, watch
+from modelzoo.measure import sampler
 from modelzoo.measure.jobs import Request
-from modelzoo.measure.sampler import Sampling
+from modelzoo.measure.sampler import (
+    DeviceClock,
+    Sampling,
+    Watch,
+    joules_per_call,
+    throttled_samples,
+    time_copies,
+    watch,
+)
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Phase, Reading
 from modelzoo.results.summary import spans_of
@@ -31,7 +38,7 @@ class Value:
     """An object that a weak reference can follow."""
 
 
-def problems(tested: clock.Clock, device: SimulatedDevice) -> list[str]:
+def problems(tested: sampler.Clock, device: SimulatedDevice) -> list[str]:
     """Time one call while earlier work is queued, and name those of the three spans that are wrong."""
     device.launch(takes=EARLIER_NS)
     sample = tested.time(device.launch)
@@ -42,13 +49,13 @@ def problems(tested: clock.Clock, device: SimulatedDevice) -> list[str]:
 def test_host_clock_times_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two timestamps around the call, in seconds; a CPU has neither issue nor device times."""
     stamps = iter([1_000, 2_501_000])
-    monkeypatch.setattr(clock, "perf_counter_ns", lambda: next(stamps))
-    assert clock.HostClock().time(lambda: None) == {"latency": pytest.approx(0.0025)}
+    monkeypatch.setattr(sampler, "perf_counter_ns", lambda: next(stamps))
+    assert sampler.HostClock().time(lambda: None) == {"latency": pytest.approx(0.0025)}
 
 
-@pytest.mark.parametrize("make", [lambda _: clock.HostClock(), DeviceClock])
+@pytest.mark.parametrize("make", [lambda _: sampler.HostClock(), DeviceClock])
 def test_output_is_freed_after_the_last_stamp(
-    make: Callable[[SimulatedDevice], clock.Clock], monkeypatch: pytest.MonkeyPatch
+    make: Callable[[SimulatedDevice], sampler.Clock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Freeing the output is timed neither with its own call nor with the next one."""
     watched: list[Any] = []
@@ -58,7 +65,7 @@ def test_output_is_freed_after_the_last_stamp(
             assert watched[0]() is not None, "the output was freed before the last stamp"
         return 0
 
-    monkeypatch.setattr(clock, "perf_counter_ns", stamp)
+    monkeypatch.setattr(sampler, "perf_counter_ns", stamp)
 
     def call() -> Value:
         value = Value()
@@ -78,8 +85,8 @@ def test_the_three_spans_of_a_call(device: SimulatedDevice) -> None:
 def test_a_device_without_timed_events_has_two_spans(device: SimulatedDevice) -> None:
     """The latency and the issue time are those of a device with events; there is no device time."""
     device.timed_events = False
-    assert problems(clock.clock_for(device), device) == ["device"]
-    assert isinstance(clock.clock_for(None), clock.HostClock)
+    assert problems(sampler.clock_for(device), device) == ["device"]
+    assert isinstance(sampler.clock_for(None), sampler.HostClock)
 
 
 HOT = ("power cap",)
@@ -99,9 +106,9 @@ class FakeSensors:
 
 def test_readings_before_during_and_after(device: SimulatedDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sensors are read between calls only, and at the beginning of each turn; times are not affected."""
-    monkeypatch.setattr(clock, "INTERVAL", 0.0)
-    watched = Watch(device, clock.DeviceClock(device), FakeSensors())
-    sampling = Sampling(device.launch, watched, Plan(warmup=2, iterations=3))
+    monkeypatch.setattr(sampler, "INTERVAL", 0.0)
+    watched = Watch(device, sampler.DeviceClock(device), FakeSensors())
+    sampling = Sampling(device.launch, watched, Plan(warmup=2, iterations=3), lambda phase, count: None)
     sampling.warm_up()
     watched.begin_turn()
     assert not sampling.turn()
@@ -149,14 +156,14 @@ def test_energy_is_counted_within_turns() -> None:
 def test_sensors_that_cannot_be_read_are_said(device: SimulatedDevice) -> None:
     """A run without them is a run: the record says why there are none."""
     device.kind = "xpu"
-    used = watch(device, clock.DeviceClock(device), locked_mhz=1200).result(None, None)
+    used = watch(device, sampler.DeviceClock(device), locked_mhz=1200).result(None, None)
     assert used.problems == ("there is no tool to read the sensors of xpu devices",)
     assert (used.readings, used.sensors, used.locked_mhz) == ((), "", 1200)
 
 
 def test_copies_are_timed_apart(device: SimulatedDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """There and back, each between two points at which the device has finished; tensors anywhere in the output."""
-    monkeypatch.setattr(clock, "perf_counter", lambda: device.now * 1e-9)
+    monkeypatch.setattr(sampler, "perf_counter", lambda: device.now * 1e-9)
 
     class Tensor:
         def cpu(self) -> str:

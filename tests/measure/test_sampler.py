@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from modelzoo.measure import sampler
-from modelzoo.measure.clock import Times
-from modelzoo.measure.sampler import Sampling
+from modelzoo.measure.sampler import Sampling, Times
 from modelzoo.plan import Plan
-from modelzoo.records.timing import LATENCY, SamplingStop, WarmUpEnd
+from modelzoo.records.timing import LATENCY, SamplingStop, Timing, WarmUpEnd
 
 
 class FakeClock:
@@ -50,10 +49,23 @@ def nothing() -> None:
     """The call under test does nothing."""
 
 
+def silent(phase: str, count: int) -> None:
+    """Progress that nobody sees."""
+
+
+def measured(call: Callable[[], Any], clock: FakeClock, plan: Plan, progress: sampler.Progress = silent) -> Timing:
+    """Time ``call`` without waiting between turns."""
+    sampling = Sampling(call, clock, plan, progress)
+    sampling.warm_up()
+    while sampling.turn():
+        pass
+    return sampling.timing()
+
+
 def test_cold_start_warm_up_and_steady_state_are_separate(clock: Make) -> None:
     """The first call is the cold start, decreasing times are warm-up, and neither is in the steady-state samples."""
     fake, reported = clock(lambda i: 1.0 if i == 0 else 0.01 * (1 + 4 * 0.8**i)), list[tuple[str, int]]()
-    timing = sampler.measure(nothing, fake, Plan(max_seconds=3), lambda *words: reported.append(words))
+    timing = measured(nothing, fake, Plan(max_seconds=3), lambda *words: reported.append(words))
     assert timing.cold_start == 1.0
     assert timing.warmup_end is WarmUpEnd.SETTLED
     assert len(timing.warmup) > 5
@@ -67,7 +79,7 @@ def test_cold_start_warm_up_and_steady_state_are_separate(clock: Make) -> None:
 def test_sampling_takes_the_time_that_was_given(jitter: float, clock: Make) -> None:
     """However narrow or wide the process's own interval is: another process would differ by more."""
     fake = clock(lambda i: 0.01 * (1 + jitter * (i * 2654435761 % 2**32) / 2**32))
-    timing = sampler.measure(nothing, fake, Plan(max_seconds=2))
+    timing = measured(nothing, fake, Plan(max_seconds=2))
     assert (timing.warmup_end, timing.stop) == (WarmUpEnd.SETTLED, SamplingStop.TIME_LIMIT)
     assert sum(timing.steady) == pytest.approx(2, abs=0.1)
 
@@ -76,16 +88,16 @@ def test_a_warm_up_has_limits(clock: Make) -> None:
     """It ends at its time limit if times never stabilize, and calls of microseconds are warmed up for a minimum time:
     threads and clock frequencies need longer than ten of them.
     """
-    timing = sampler.measure(nothing, clock(lambda i: 0.001 * 1.02 ** min(i, 400)), Plan(max_seconds=1, iterations=5))
+    timing = measured(nothing, clock(lambda i: 0.001 * 1.02 ** min(i, 400)), Plan(max_seconds=1, iterations=5))
     assert timing.warmup_end is WarmUpEnd.CAP
     assert sampler.WARMUP_MAX_SECONDS <= sum(timing.warmup) <= 1.5 * sampler.WARMUP_MAX_SECONDS
-    timing = sampler.measure(nothing, clock(lambda i: 5e-6), Plan(iterations=3))
+    timing = measured(nothing, clock(lambda i: 5e-6), Plan(iterations=3))
     assert sum(timing.warmup) >= sampler.WARMUP_MIN_SECONDS
 
 
 def test_slow_calls_are_warmed_up_once(clock: Make) -> None:
     """There are too few calls of several seconds to compare windows: one is made, and the reason is recorded."""
-    timing = sampler.measure(nothing, clock(lambda i: 4.0), Plan(max_seconds=1))
+    timing = measured(nothing, clock(lambda i: 4.0), Plan(max_seconds=1))
     assert (len(timing.warmup), timing.warmup_end) == (1, WarmUpEnd.FEW)
     assert (len(timing.steady), timing.stop) == (sampler.MIN_SAMPLES, SamplingStop.TIME_LIMIT)
 
@@ -94,7 +106,7 @@ def test_slow_calls_are_warmed_up_once(clock: Make) -> None:
 def test_fixed_counts_are_kept(warmup: int, clock: Make) -> None:
     """``--warmup`` and ``--iterations`` mean exactly that many calls, plus the cold start."""
     fake = clock(lambda i: 0.01 if i != warmup + 4 else 5.0)
-    timing = sampler.measure(nothing, fake, Plan(warmup, 7))
+    timing = measured(nothing, fake, Plan(warmup, 7))
     assert (len(timing.warmup), fake.calls) == (warmup, 1 + warmup + 7)
     assert timing.steady == (0.01, 0.01, 0.01, 5.0, 0.01, 0.01, 0.01)
     assert (timing.warmup_end, timing.stop) == (WarmUpEnd.FIXED, SamplingStop.ITERATIONS)
@@ -102,7 +114,7 @@ def test_fixed_counts_are_kept(warmup: int, clock: Make) -> None:
 
 def turns_of(call: Callable[[], Any], clock: FakeClock, plan: Plan) -> tuple[Sampling, list[int]]:
     """Sampling in turns, between which others have theirs, and the number of samples after each."""
-    sampling, counts = Sampling(call, clock, plan), []
+    sampling, counts = Sampling(call, clock, plan, silent), []
     sampling.warm_up()
     has_more = True
     while has_more:
@@ -138,7 +150,7 @@ def test_garbage_collection_is_off_during_sampling_and_restored(enabled: bool, c
     before = gc.isenabled()
     try:
         (gc.enable if enabled else gc.disable)()
-        sampler.measure(lambda: states.append(gc.isenabled()), clock(lambda i: 0.01), Plan(2, 4))
+        measured(lambda: states.append(gc.isenabled()), clock(lambda i: 0.01), Plan(2, 4))
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if before else gc.disable)()

@@ -24,8 +24,7 @@ from modelzoo.records.throughput import Configuration, ConfigurationRun, Instanc
 from modelzoo.results import throughput as results
 from modelzoo.results.store import ResultFile
 from modelzoo.serve import configurations as search
-from modelzoo.serve.configurations import Search, failure
-from modelzoo.serve.round import RoundResult, Task
+from modelzoo.serve.configurations import RoundResult, Search, Task, failure
 
 ONE, TWO, FOUR = configuration(1), configuration(2), configuration(4)
 

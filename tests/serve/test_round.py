@@ -16,11 +16,10 @@ from modelzoo.measure.preparation import prepare
 from modelzoo.plan import Plan
 from modelzoo.records.load import LoadSession
 from modelzoo.records.throughput import Configuration, InstancePlace, Smt
-from modelzoo.serve import round as rounds
+from modelzoo.serve import configurations
+from modelzoo.serve.configurations import Task, run_configuration, worker_problem
 from modelzoo.serve.places import generator_place, plan
-from modelzoo.serve.round import Task, run_configuration, worker_problem
-from modelzoo.serve.runs import measure
-from modelzoo.serve.search import Deployment, fixed_size, open_session
+from modelzoo.serve.search import Deployment, fixed_size, measure, open_session
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
@@ -31,7 +30,7 @@ CPUS = len(os.sched_getaffinity(0))
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let instances run together for a moment only."""
-    monkeypatch.setattr(rounds, "SETTLING_SECONDS", 0.05)
+    monkeypatch.setattr(configurations, "SETTLING_SECONDS", 0.05)
 
 
 def task(work: Workload, instances: int = 1, seconds: float = 0.2) -> tuple[Task, list[Event]]:

@@ -8,7 +8,15 @@ from virtual_server import VirtualServer
 
 from modelzoo.errors import WorkerError
 from modelzoo.records.load import BatchCount, Calibration, Flaw, Scenario
-from modelzoo.serve.runs import CALIBRATION_BATCHES, OVER, SERVER_SECONDS, SHOWING_SECONDS, arrivals, calibrate, measure
+from modelzoo.serve.search import (
+    CALIBRATION_BATCHES,
+    OVER,
+    SERVER_SECONDS,
+    SHOWING_SECONDS,
+    arrivals,
+    calibrate,
+    measure,
+)
 from modelzoo.serve.servers import Reply
 from modelzoo.stats.early_stopping import queries_for
 

@@ -18,7 +18,7 @@ from modelzoo.records.run import RunReport, ValidityEntry
 from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import Setting
 from modelzoo.stats.race import Choice
-from modelzoo.tuning import choice
+from modelzoo.tuning import decisions
 
 STEADY = {0: 0.40, 1: 0.41, 2: 0.39, 3: 0.40}
 """Log ratios of a candidate that is faster in every round."""
@@ -48,21 +48,21 @@ def test_the_simplest_of_those_as_fast_as_the_best_wins(
     logs: Sequence[dict[int, float]], complexity: Sequence[int], expected: Choice
 ) -> None:
     """The default takes part; what is too slow is only named as a tie."""
-    found = choice.pick(dict(enumerate(logs, 1)), dict(enumerate(complexity, 1)))
+    found = decisions.pick(dict(enumerate(logs, 1)), dict(enumerate(complexity, 1)))
     assert (found.winner, found.best, set(found.ties)) == (expected.winner, expected.best, set(expected.ties))
 
 
 def test_steps_lead_from_the_default_to_the_winner_by_one_option_each() -> None:
     """The precision and its method are one option."""
     winner = Setting("bf16", "autocast", mode="compile", channels_last=True, threads=2)
-    found = choice.steps(Setting(), winner)
+    found = decisions.steps(Setting(), winner)
     assert [each.label for each in found[:3]] == [
         "fp32 compile",
         "fp32 compile channels-last",
         "bf16=autocast compile channels-last",
     ]
     assert found[-1] == winner
-    assert len(choice.changed(Setting(), winner)) == 4
+    assert len(decisions.changed(Setting(), winner)) == 4
 
 
 def test_every_option_that_a_candidate_may_change_is_an_axis() -> None:
@@ -71,7 +71,7 @@ def test_every_option_that_a_candidate_may_change_is_an_axis() -> None:
 
     declared = (*grid.MODES, *grid.BF16, *grid.MEMORY, *grid.LAST)
     names = {name for changes in declared for name in changes} | {"threads", "batch"}
-    assert names <= {name for axis in choice.AXES for name in axis}
+    assert names <= {name for axis in decisions.AXES for name in axis}
 
 
 FP32 = evidence(ProofVerdict.FP32)
@@ -102,7 +102,7 @@ def test_what_is_not_proven_or_not_right_is_out(
 ) -> None:
     """By what the process reported: the precision that was asked for must be active, the outputs those of torch."""
     process = make([0.5], setting=Setting(precision, mode="compile"), group=1, **{"evidence": FP32, **changes})
-    assert choice.unfit([process], BASE) == kind
+    assert decisions.unfit([process], BASE) == kind
 
 
 FEW, MANY = (KernelDigest("0", (KernelCalls("jit", "fp32", count),)) for count in (53, 2000))
@@ -122,26 +122,26 @@ CONV = OperatorUse("conv", OperatorClass.CONV, (), "jit", "fp32", ProofSource.BO
 )
 def test_what_cannot_have_an_effect_is_out(field: str, changes: dict[str, Any], kind: ExclusionKind | None) -> None:
     """As the audit of the default shows, or few kernels, which cannot fill oneDNN's own cache of primitives."""
-    assert choice.pointless({field}, report(**changes)) == kind
+    assert decisions.pointless({field}, report(**changes)) == kind
 
 
 def test_a_default_that_is_not_fp32_compares_with_nothing() -> None:
     """By the canary, or by its kernels."""
-    choice.check_default(report())
+    decisions.check_default(report())
     with pytest.raises(WorkerError, match="the default setting is not fp32 according to the canary: matmul bf16"):
-        choice.check_default(report(level=CanaryLevel.BF16))
+        decisions.check_default(report(level=CanaryLevel.BF16))
     with pytest.raises(WorkerError, match="according to its kernels, which ran in bf16; nothing can be compared"):
-        choice.check_default(report(evidence=evidence(ProofVerdict.NOT_FP32)))
+        decisions.check_default(report(evidence=evidence(ProofVerdict.NOT_FP32)))
     with pytest.raises(WorkerError, match=r"of the default setting are wrong \(encoder.pos_conv_embed.conv\); nothing"):
-        choice.check_default(report(evidence=evidence(ProofVerdict.WRONG_RESULTS)))
+        decisions.check_default(report(evidence=evidence(ProofVerdict.WRONG_RESULTS)))
 
 
 def test_what_cannot_be_judged_is_out_unless_it_is_allowed() -> None:
     """Predictions need trained weights and a judge; a failed judgement is no judgement."""
     trained = report(weights=replace(WEIGHTS, kind=WeightsKind.PRETRAINED))
-    assert choice.unjudgeable(trained, has_judge=True) is None
-    assert choice.unjudgeable(trained, has_judge=False) is ExclusionKind.NO_JUDGE
-    assert choice.unjudgeable(report(), has_judge=True) is ExclusionKind.RANDOM_WEIGHTS
+    assert decisions.unjudgeable(trained, has_judge=True) is None
+    assert decisions.unjudgeable(trained, has_judge=False) is ExclusionKind.NO_JUDGE
+    assert decisions.unjudgeable(report(), has_judge=True) is ExclusionKind.RANDOM_WEIGHTS
     entry = ValidityEntry("toy", 1, Setting("bf16"), exit_code=2, error="no data")
-    assert choice.not_valid(entry, allow_unjudged=False) is ExclusionKind.NOT_JUDGED
-    assert choice.not_valid(entry, allow_unjudged=True) is None
+    assert decisions.not_valid(entry, allow_unjudged=False) is ExclusionKind.NOT_JUDGED
+    assert decisions.not_valid(entry, allow_unjudged=True) is None

@@ -14,25 +14,25 @@ from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
 from modelzoo.stats import race
-from modelzoo.tuning import halving
-from modelzoo.tuning.halving import COMPILED, costs
+from modelzoo.tuning import decisions
+from modelzoo.tuning.decisions import COMPILED, costs
 
 
 def test_a_budget_that_cannot_suffice_is_refused() -> None:
     """By what starting the processes takes, before anything is started."""
     with pytest.raises(UsageError, match="--budget 60s is too short: a search of 40 settings starts at least 49"):
-        halving.check(60.0, 40)
-    halving.check(98.0, 40)
+        decisions.check(60.0, 40)
+    decisions.check(98.0, 40)
 
 
 def test_stages_share_the_time_of_the_search_and_the_confirmation_has_what_is_left() -> None:
     """Fewer candidates are measured more often, within limits; fewer than two rounds of a confirmation say nothing."""
-    assert halving.stage_rounds([10.0] * 10, stages=3, left=700.0) == 2
-    assert halving.stage_rounds([10.0] * 5, stages=3, left=700.0) == 4
-    assert halving.stage_rounds([10.0] * 40, stages=3, left=700.0) == 1
-    assert halving.stage_rounds([0.1], stages=1, left=700.0) == halving.MOST_ROUNDS
-    found = [halving.confirmation_rounds([10.0, 10.0], left) for left in (100.0, 1000.0, 30.0)]
-    assert found == [5, halving.CONFIRMATION_ROUNDS[1], 0]
+    assert decisions.stage_rounds([10.0] * 10, stages=3, left=700.0) == 2
+    assert decisions.stage_rounds([10.0] * 5, stages=3, left=700.0) == 4
+    assert decisions.stage_rounds([10.0] * 40, stages=3, left=700.0) == 1
+    assert decisions.stage_rounds([0.1], stages=1, left=700.0) == decisions.MOST_ROUNDS
+    found = [decisions.confirmation_rounds([10.0, 10.0], left) for left in (100.0, 1000.0, 30.0)]
+    assert found == [5, decisions.CONFIRMATION_ROUNDS[1], 0]
 
 
 EAGER, COMPILE = Setting(), Setting(mode="compile")
