@@ -32,7 +32,7 @@ from claims import Claim, conclude, some_of
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import read_topology
-from modelzoo.measure.jobs import Request, prepare
+from modelzoo.measure.jobs import Request, prepare, start_instance
 from modelzoo.measure.rounds import WorkerRun
 from modelzoo.plan import Plan
 from modelzoo.records.run import Result, Run, SettingRequest
@@ -42,7 +42,6 @@ from modelzoo.results import summary
 from modelzoo.results.counting import count
 from modelzoo.serve.configurations import Task, run_configuration
 from modelzoo.serve.places import most_cores, plan
-from modelzoo.serve.servers import start_instance
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import find_workload, load_workload

@@ -22,8 +22,9 @@ from modelzoo.plan import Plan
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.fleet import Shard, ShardPlan, ShardResult
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
-from modelzoo.records.protocol import Assignment, Message, Preparation, PrepareJob, Progress
+from modelzoo.records.protocol import Assignment, Looks, Message, Preparation, PrepareJob, Progress
 from modelzoo.records.run import EnvironmentChanges, Prepared, ValidityReport
+from modelzoo.records.throughput import InstancePlace
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.records.workload import LocalWeights, Weights
 from modelzoo.setting import Setting, labels
@@ -262,6 +263,45 @@ def start_worker(
     label = labels(request.settings)[index]
     listen = listener(request.workload.name, label, round_number, on_event, on_exhibit)
     return Remote(launcher, job, environment.variables, listen, request.timeout)
+
+
+def start_instance(
+    request: Request,
+    index: int,
+    prepared: Preparation,
+    place: InstancePlace,
+    on_event: OnEvent,
+    round_number: int = 0,
+    *,
+    sizes: tuple[int, ...] = (),
+    is_first: bool = True,
+) -> Remote:
+    """Start an instance of one setting, without waiting for it to be ready; that is its first answer.
+
+    Args:
+        request: the workload and its settings.
+        index: of the setting.
+        prepared: the setting as resolved.
+        place: the CPUs that it may use.
+        on_event: called with its progress.
+        round_number: of the round that it belongs to.
+        sizes: the batch sizes that it will serve, besides the setting's.
+        is_first: of several; only the progress of the first one is shown.
+
+    Raises:
+        ModelzooError: the setting could not be resolved, or the process cannot be started.
+    """
+    listener = on_event if is_first else only_silence(on_event)
+    cpus = frozenset(place.cpus)
+    instance = start_worker(request, index, prepared, listener, round_number=round_number, cpus=cpus)
+    instance.send("serve", request.plan, sizes)
+    return instance
+
+
+def looks_of(request: Request, number: int, *, extras: bool) -> Looks:
+    """What an instance looks at in the end: with ``extras``, the first one audits itself in full and reports all."""
+    has_extras = extras and number == 0
+    return Looks(audit=request.audit, full_audit=has_extras, extras=has_extras)
 
 
 def validate(request: Request, validity: ValidityRequest, on_event: OnEvent, on_exhibit: OnExhibit) -> ValidityReport:

@@ -24,7 +24,7 @@ from modelzoo.errors import KINDS, ModelzooError, UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
 from modelzoo.machine.usage import CpuUsageMonitor
-from modelzoo.measure.jobs import Event, OnEvent, Request, prepare, required
+from modelzoo.measure.jobs import Event, OnEvent, Request, looks_of, prepare, required, start_instance
 from modelzoo.measure.process import Remote, each_answer
 from modelzoo.records.machine import CpuUsage, fingerprint
 from modelzoo.records.protocol import Preparation, Progress
@@ -36,12 +36,11 @@ from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST, NO_WINDOW, count, rate
 from modelzoo.results.store import ResultFile
 from modelzoo.results.throughput import Row
-from modelzoo.serve.servers import looks_of, start_instance
 from modelzoo.setting import labels
 from modelzoo.stats import race
 from modelzoo.stats.latency_bound import samples_for
 from modelzoo.stats.race import Choice
-from modelzoo.tuning.driver import Driver
+from modelzoo.tuning.search import Driver
 
 SETTLING_SECONDS = 1.0
 """How long all instances run together before the counted run."""

@@ -22,7 +22,7 @@ import msgspec
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.linux import read_throttling
-from modelzoo.measure.jobs import OnEvent, Request
+from modelzoo.measure.jobs import OnEvent, Request, looks_of, start_instance
 from modelzoo.records.load import (
     BatchCount,
     Calibration,
@@ -41,11 +41,10 @@ from modelzoo.records.run import now
 from modelzoo.records.serving import InstanceReport, Ready
 from modelzoo.records.throughput import InstancePlace
 from modelzoo.results.load import RESOLUTION, SINGLE_STREAM_PERCENT, is_slow_alone, lateness, reasons
-from modelzoo.serve.generator import Batching, GiveUp, poisson, serve, stream
+from modelzoo.serve.generator import Batching, ProcessServer, Server, poisson, serve, stream
 from modelzoo.serve.places import settled
-from modelzoo.serve.servers import ProcessServer, Server, looks_of, start_instance
 from modelzoo.setting import Setting
-from modelzoo.stats.early_stopping import most_over, queries_for
+from modelzoo.stats.early_stopping import queries_for
 
 CALIBRATION_SECONDS, CALIBRATION_BATCHES = 3.0, 8
 """How long full batches run on all instances before the first run, and how many each instance has at least."""
@@ -150,10 +149,7 @@ def measure(
         # Offline all requests wait at the start, and there is nothing to wait for.
         wait, queue = (0.0, len(schedule)) if plan.scenario is Scenario.OFFLINE else (plan.max_wait, plan.queue)
         # In a search, a run that cannot pass any more ends; otherwise it shows by how much it fails.
-        bound = plan.bound if plan.is_search else None
-        over = None if bound is None else most_over(len(schedule), bound.percentile / 100)
-        give_up = None if bound is None or over is None else GiveUp(bound.seconds, over)
-        served = serve(server, schedule, Batching(plan.batch, wait, queue), give_up)
+        served = serve(server, schedule, Batching(plan.batch, wait, queue), plan.bound if plan.is_search else None)
     dispatcher = served.dispatcher
     batch_seconds = median(calibration.seconds) if calibration.seconds else 0.0
     run = LoadRun(

@@ -1,7 +1,9 @@
-"""Picking the winner: the simplest of those that cannot be told from the best, and none that must not win."""
+"""Picking the winner, what must not win, what processes cost, and how time is divided among the stages of a search."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,16 +11,18 @@ import pytest
 from exported_results import OTHER, SAME
 from fake_runs import WEIGHTS, evidence, make
 
-from modelzoo.errors import WorkerError
+from modelzoo.errors import UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import KernelCalls, KernelDigest, OperatorClass, OperatorUse, ProofSource, ProofVerdict
 from modelzoo.records.race import ExclusionKind
-from modelzoo.records.run import RunReport, ValidityEntry
+from modelzoo.records.run import Run, RunReport, ValidityEntry
 from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import Setting
+from modelzoo.stats import race
 from modelzoo.stats.race import Choice
 from modelzoo.tuning import decisions
+from modelzoo.tuning.decisions import COMPILED, costs
 
 STEADY = {0: 0.40, 1: 0.41, 2: 0.39, 3: 0.40}
 """Log ratios of a candidate that is faster in every round."""
@@ -145,3 +149,62 @@ def test_what_cannot_be_judged_is_out_unless_it_is_allowed() -> None:
     entry = ValidityEntry("toy", 1, Setting("bf16"), exit_code=2, error="no data")
     assert decisions.not_valid(entry, allow_unjudged=False) is ExclusionKind.NOT_JUDGED
     assert decisions.not_valid(entry, allow_unjudged=True) is None
+
+
+def test_a_budget_that_cannot_suffice_is_refused() -> None:
+    """By what starting the processes takes, before anything is started."""
+    with pytest.raises(UsageError, match="--budget 60s is too short: a search of 40 settings starts at least 49"):
+        decisions.check(60.0, 40)
+    decisions.check(98.0, 40)
+
+
+def test_stages_share_the_time_of_the_search_and_the_confirmation_has_what_is_left() -> None:
+    """Fewer candidates are measured more often, within limits; fewer than two rounds of a confirmation say nothing."""
+    assert decisions.stage_rounds([10.0] * 10, stages=3, left=700.0) == 2
+    assert decisions.stage_rounds([10.0] * 5, stages=3, left=700.0) == 4
+    assert decisions.stage_rounds([10.0] * 40, stages=3, left=700.0) == 1
+    assert decisions.stage_rounds([0.1], stages=1, left=700.0) == decisions.MOST_ROUNDS
+    found = [decisions.confirmation_rounds([10.0, 10.0], left) for left in (100.0, 1000.0, 30.0)]
+    assert found == [5, decisions.CONFIRMATION_ROUNDS[1], 0]
+
+
+EAGER, COMPILE = Setting(), Setting(mode="compile")
+
+
+def run(group: int, number: int, seconds: int, setting: Setting = EAGER, **changes: Any) -> Run:
+    """A process that begins at midnight and takes ``seconds``."""
+    made = make([0.1], setting=setting, group=group, round=number, **changes)
+    return replace(made, ended=f"2026-01-01T00:00:{seconds:02d}+00:00")
+
+
+def test_the_wall_time_of_a_round_is_divided_among_its_processes() -> None:
+    """Everyone bears its own compiling; what is left is shared. The latest process counts: later ones have a cache.
+
+    A setting that has not run costs as much as those of its mode; without any, a multiple of the default's.
+    """
+    assert costs([], [EAGER]) == [0.0]
+    assert costs([run(0, 0, 40), run(0, 1, 10)], [EAGER]) == pytest.approx([10.0])
+    runs = [run(0, 0, 10), run(1, 0, 30, COMPILE, compile_seconds=20.0)]
+    assert costs(runs, [EAGER, COMPILE]) == pytest.approx([5.0, 25.0])
+    settings = [EAGER, EAGER.replace(threads=2), COMPILE, COMPILE.replace(channels_last=True)]
+    runs = [run(0, 0, 10)]
+    assert costs(runs, settings) == [10.0, 10.0, 10.0 * COMPILED, 10.0 * COMPILED]
+    runs.append(run(2, 1, 30, COMPILE))
+    assert costs(runs, settings)[3] == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize("count", range(1, 40))
+def test_every_stage_has_about_half_of_the_candidates(count: int) -> None:
+    """The first has all, the last a few; a small grid has two stages as well."""
+    sizes = race.sizes(count)
+    assert sizes[0] == count
+    assert sizes[-1] <= race.FINALISTS
+    assert len(sizes) > 1
+    assert all(after == math.ceil(before / 2) or before == after for before, after in itertools.pairwise(sizes))
+
+
+def test_candidates_are_ranked_by_their_mean() -> None:
+    """The geometric mean of the ratios; those without times are left out."""
+    logs = {1: {0: 0.1, 1: 0.1}, 2: {0: 0.5}, 3: {}, 4: {0: -0.2}}
+    assert race.ranked(logs) == [2, 1, 4]
+    assert race.speed(logs[1]) == pytest.approx(math.exp(0.1))
