@@ -57,11 +57,11 @@ def load_normally(workload: Workload, options: Mapping[str, Any], weights: Weigh
 def run_old_worker() -> int:
     """Be a worker that starts and ends the old way."""
     from modelzoo.engines.torch import engine
-    from modelzoo.measure import preparation, worker
+    from modelzoo.measure import instance, worker
 
     engine.load_model = load_normally  # type: ignore[attr-defined]
-    preparation.without_collection = nullcontext  # type: ignore[assignment, attr-defined]
-    preparation.gc = SimpleNamespace(freeze=lambda: None)  # type: ignore[assignment, attr-defined]
+    instance.without_collection = nullcontext  # type: ignore[assignment, attr-defined]
+    instance.gc = SimpleNamespace(freeze=lambda: None)  # type: ignore[assignment, attr-defined]
     return worker.main()
 
 

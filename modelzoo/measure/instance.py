@@ -10,6 +10,8 @@ import gc
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from importlib import import_module
+from pathlib import Path
 from statistics import median
 from time import monotonic, perf_counter, process_time, sleep, time
 from typing import Any
@@ -17,11 +19,13 @@ from typing import Any
 import msgspec
 import psutil
 
+from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Model
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.machine.facts import read_machine
+from modelzoo.machine.installation import import_torchvision
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.memory import prefer_own_node, read_placement
 from modelzoo.machine.usage import CpuUsageMonitor
@@ -34,7 +38,6 @@ from modelzoo.measure.preparation import (
     RestoringClock,
     build,
     check_resolution,
-    imported,
     with_own_inputs,
 )
 from modelzoo.measure.reporting import bound, first_answer, provenance, run_warnings
@@ -58,6 +61,7 @@ from modelzoo.records.run_report import ChangedSwitch
 from modelzoo.records.serving import BatchDone, InstanceReport, Ready, Window
 from modelzoo.records.timing import Timing
 from modelzoo.workload.declaration import inputs_digest, make_inputs
+from modelzoo.workload.discovery import load_workload
 
 LAST = 5
 """Batches of the end of the warm-up whose median says how long one takes."""
@@ -112,16 +116,29 @@ class Instance:
         """
         # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
         self._machine, self._cpus = read_machine(), allowed_cpus()
-        self._imports = imported(self._job)
+        started = perf_counter()
+        with without_collection():  # there is hardly any garbage, and looking for it takes a fifth of the time
+            self._engine = create_engine(self._job.setting.engine)
+            self._engine.load()
+            self._work = load_workload(Path(self._job.directory))
+            # An exported model needs nothing of what the workload's torch module is made of, and not its inputs either.
+            is_torch = self._job.prepared.export is None or self._job.setting.stages
+            with self._engine.explained_errors():
+                for name in self._work.libraries if is_torch else ():
+                    if name.partition(".")[0] == "torchvision":
+                        import_torchvision()
+                    import_module(name)
+            gc.freeze()  # what was imported stays, so it need not be looked through before sampling either
+        self._import_seconds = perf_counter() - started
 
     def _open(self, plan: Plan) -> None:
         """Load the model in a session of the engine, which stays active from now on."""
-        job, imports, self._plan = self._job, self._imports, plan
-        check_resolution(imports.engine, imports.workload, job, self._machine.threads.count)
-        self._session = imports.engine.open(job.setting)
+        job, self._plan = self._job, plan
+        check_resolution(self._engine, self._work, job, self._machine.threads.count)
+        self._session = self._engine.open(job.setting)
         self._send(Progress("load" if job.setting.mode == "eager" else "load and compile"))
         self._switches = self.active.enter_context(self._session.active())
-        self._built = build(imports.engine, self._session, imports.workload, job)
+        self._built = build(self._engine, self._session, self._work, job)
         self._inputs = KeptInputs(self._built.args)
 
     def _progress(self, phase: str, count: int) -> None:
@@ -222,8 +239,8 @@ class Instance:
     ) -> RunReport:
         """Look at what ran, and put together what the worker reports; arguments as for ``_look``."""
         built, observed, changed, peak = self._look(looks, inputs)
-        ran = provenance(self._job, self._imports.engine, self._machine, self._cpus)
-        work, prepared, made = self._imports.workload, self._job.prepared, built.model.compilation
+        ran = provenance(self._job, self._engine, self._machine, self._cpus)
+        work, prepared, made = self._work, self._job.prepared, built.model.compilation
         ceilings = kept_ceilings(ran.machine, None if accelerator is None else accelerator.device)
         report = RunReport(
             workload=work.name,
@@ -233,7 +250,7 @@ class Instance:
             provenance=ran,
             plan=self._plan,
             items=tuple(map(str, built.inputs.items)),
-            import_seconds=self._imports.seconds,
+            import_seconds=self._import_seconds,
             build_seconds=built.seconds,
             compile_seconds=made.seconds if made is not None else None,
             first_answer_seconds=first_answer(made, timing),
@@ -290,11 +307,11 @@ class Instance:
         if self._machine.emulator:
             raise UsageError(f"nothing can be timed under {self._machine.emulator}; run it on the machine itself")
         self._open(plan)
-        engine, work, own = self._imports.engine, self._imports.workload, self._built
+        own = self._built
         self._batches = {setting.batch: _Batch(own.model, own.args, self._inputs)}
         for size in sizes:
-            with engine.explained_errors():
-                inputs = make_inputs(work, replace(setting, batch=size), prepared.weights)
+            with self._engine.explained_errors():
+                inputs = make_inputs(self._work, replace(setting, batch=size), prepared.weights)
                 args = own.model.prepare(inputs.args)
             self._batches[size] = _Batch(own.model, args, KeptInputs(args))
         times = dict[int, float]()
@@ -346,7 +363,7 @@ class Instance:
             observed=observed,
             peak_memory=peak,
             usage=usage,
-            import_seconds=self._imports.seconds,
+            import_seconds=self._import_seconds,
             build_seconds=self._built.seconds,
             cold_start=self._cold,
             warmup=self._warmup,

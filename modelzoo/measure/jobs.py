@@ -82,11 +82,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def listener(
-    workload: str,
-    label: str,
-    round_number: int,
-    on_event: OnEvent,
-    on_exhibit: OnExhibit | None = None,
+    workload: str, label: str, round_number: int, on_event: OnEvent, on_exhibit: OnExhibit | None = None
 ) -> Callable[[Message], None]:
     """Return what passes on a worker's messages as events and exhibits."""
 
@@ -102,13 +98,6 @@ def listener(
 def only_silence(on_event: OnEvent) -> OnEvent:
     """Return ``on_event`` for workers whose progress is not shown, unless they do not answer."""
     return lambda event: on_event(event) if event.message.silence is not None else None
-
-
-class JobEnvironment(msgspec.Struct, frozen=True):
-    """All environment variables of a worker, and what was changed in those of the call."""
-
-    variables: Mapping[str, str]
-    changes: EnvironmentChanges
 
 
 def prepare_job(
@@ -142,13 +131,17 @@ def required(preparation: Preparation) -> Prepared:
     return preparation.prepared
 
 
-def prepare_environment(environ: Mapping[str, str] | None = None) -> JobEnvironment:
+def prepare_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a process that times nothing: plain fp32, with this machine's number of threads."""
-    return job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(usable_threads().count)), environ)
+    return job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(usable_threads().count)), environ)[0]
 
 
-def job_environment(wanted: Mapping[str, str], environ: Mapping[str, str] | None = None) -> JobEnvironment:
-    """Return the environment of a worker: what it inherits, without its fast-math variables, and ``wanted``.
+def job_environment(
+    wanted: Mapping[str, str], environ: Mapping[str, str] | None = None
+) -> tuple[dict[str, str], EnvironmentChanges]:
+    """Return the environment of a worker, and what was changed in that of the call.
+
+    It is what the worker inherits, without its fast-math variables, and ``wanted``.
 
     Args:
         wanted: what the engine needs for the setting. Fast math is among them only if it was asked for.
@@ -158,7 +151,7 @@ def job_environment(wanted: Mapping[str, str], environ: Mapping[str, str] | None
     variables, changes = environment.worker_environment(inherited, wanted)
     variables["PYTHONUNBUFFERED"] = "1"
     variables["TOKENIZERS_PARALLELISM"] = "false"
-    return JobEnvironment(variables, changes)
+    return variables, changes
 
 
 def prepare(request: Request, on_event: OnEvent) -> tuple[Preparation, ...]:
@@ -189,8 +182,7 @@ def _prepare(
     try:
         environ = launcher.environment()
         job = prepare_job(request.workload, settings, environ, earlier)
-        variables = prepare_environment(environ).variables
-        with Remote(launcher, job, variables, listen, request.timeout) as worker:
+        with Remote(launcher, job, prepare_environment(environ), listen, request.timeout) as worker:
             found = worker.call("prepare", result=tuple[Preparation, ...], last=True)
         if len(found) != len(settings):
             raise WorkerError(f"the worker answered for {len(found)} settings, not {len(settings)}")
@@ -249,20 +241,20 @@ def start_worker(
     requested, prepared = request.settings[index], required(preparation)
     judges = validity is not None
     launcher = request.launcher_of(requested, None if judges else preparation.interpreter, cpus)
-    variables = preparation.validation_variables if judges else preparation.variables
-    environment = job_environment(variables, launcher.environment())
+    wanted = preparation.validation_variables if judges else preparation.variables
+    variables, changes = job_environment(wanted, launcher.environment())
     job = Assignment(
         directory=request.workload.place,
         requested=requested,
         prepared=prepared,
         parent=os.getpid(),
-        environment=environment.changes,
+        environment=changes,
         math_mode=preparation.math_mode,
         validity=validity,
     )
     label = labels(request.settings)[index]
     listen = listener(request.workload.name, label, round_number, on_event, on_exhibit)
-    return Remote(launcher, job, environment.variables, listen, request.timeout)
+    return Remote(launcher, job, variables, listen, request.timeout)
 
 
 def start_instance(
@@ -357,11 +349,7 @@ class Shards:
 
 @contextmanager
 def divided(
-    request: Request,
-    validity: ValidityRequest,
-    shard_items: int | None,
-    on_event: OnEvent,
-    on_exhibit: OnExhibit,
+    request: Request, validity: ValidityRequest, shard_items: int | None, on_event: OnEvent, on_exhibit: OnExhibit
 ) -> Iterator[Shards]:
     """Resolve the only setting of ``request``, and have a worker divide the data set; it ends with the block.
 

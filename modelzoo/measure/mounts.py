@@ -73,12 +73,8 @@ def named_files(job: Job, environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_named(job, environ)))
 
 
-def own_weights(environ: Mapping[str, str]) -> str | None:
-    """The user's directory of checkpoints, if there is one."""
-    return _path_in(environ, "MODELZOO_WEIGHTS")
-
-
-def _path_in(environ: Mapping[str, str], name: str) -> str | None:
+def path_in(environ: Mapping[str, str], name: str) -> str | None:
+    """The absolute path in a variable, such as ``MODELZOO_WEIGHTS``; ``None`` if it is not set."""
     found = environ.get(name)
     return str(Path(found).expanduser().absolute()) if found else None
 
@@ -96,7 +92,7 @@ def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
         if setting.input is not None:
             yield setting.input
     yield from (each.path.partition(MEMBER)[0] for each in known_weights(job) if isinstance(each, LocalWeights))
-    own = own_weights(environ)
+    own = path_in(environ, "MODELZOO_WEIGHTS")
     if own is not None:
         yield own
     if not isinstance(job, PrepareJob) and job.validity is not None and job.validity.data is not None:
@@ -111,7 +107,7 @@ def _may_download(job: Job, environ: Mapping[str, str]) -> bool:
 
 def _certificates(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     """The files of certificates that a container which may download is shown, by the variable that names each."""
-    named = {name: _path_in(environ, name) for name in _CERTIFICATES} if _may_download(job, environ) else {}
+    named = {name: path_in(environ, name) for name in _CERTIFICATES} if _may_download(job, environ) else {}
     return {name: path for name, path in named.items() if path is not None}
 
 

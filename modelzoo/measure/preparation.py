@@ -7,9 +7,7 @@ later one, outside of the timing, and whatever looks at the model afterwards giv
 from __future__ import annotations
 
 import functools
-import gc
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,9 +22,9 @@ from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, Weigh
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import memory_variables
-from modelzoo.machine.installation import import_torch, import_torchvision
+from modelzoo.machine.installation import import_torch
 from modelzoo.measure.pipeline import Generating, PipelineClock, moved, steps_of
-from modelzoo.measure.sampler import Clock, Times, without_collection
+from modelzoo.measure.sampler import Clock, Times
 from modelzoo.records.protocol import Assignment, Preparation, PrepareJob, Progress, Send
 from modelzoo.records.run import Prepared
 from modelzoo.records.workload import Export, Weights
@@ -91,37 +89,6 @@ def check_generation(work: Workload, setting: ResolvedSetting) -> None:
     if problem:
         raise UsageError(f"{work.name} generates tokens one by one, and {problem}")
     work.generate(setting.options)
-
-
-class Imported(msgspec.Struct, frozen=True):
-    """The engine of a job and its workload, with all that they import, and how many seconds that took."""
-
-    engine: Engine
-    workload: Workload
-    seconds: float
-
-
-def imported(job: Assignment) -> Imported:
-    """Import the engine of ``job`` and what its workload's model is made of.
-
-    No garbage is collected meanwhile: there is hardly any, and looking for it takes a fifth of the time.
-
-    Raises:
-        ModelzooError: something is not installed.
-    """
-    started = perf_counter()
-    with without_collection():
-        engine = create_engine(job.setting.engine)
-        engine.load()
-        work = load_workload(Path(job.directory))
-        with engine.explained_errors():
-            # An exported model needs nothing of what the workload's torch module is made of, and not its inputs either.
-            for name in work.libraries if job.prepared.export is None or job.setting.stages else ():
-                if name.partition(".")[0] == "torchvision":
-                    import_torchvision()
-                import_module(name)
-        gc.freeze()  # what was imported stays, so it need not be looked through before sampling either
-    return Imported(engine, work, perf_counter() - started)
 
 
 class Built(msgspec.Struct, frozen=True):

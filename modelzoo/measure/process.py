@@ -21,17 +21,7 @@ from modelzoo.measure.container import Launcher
 from modelzoo.measure.worker import ASK, DUMP, dumped
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
-from modelzoo.records.protocol import (
-    PROTOCOL,
-    Answer,
-    Failed,
-    Hello,
-    Job,
-    Located,
-    Message,
-    Progress,
-    Silence,
-)
+from modelzoo.records.protocol import PROTOCOL, Answer, Failed, Hello, Job, Located, Message, Progress, Silence
 from modelzoo.version import __version__
 
 OnMessage = Callable[[Message], None]
@@ -156,12 +146,7 @@ class Remote:
         return self.wait(result)
 
     def send(
-        self,
-        name: str,
-        *arguments: object,
-        since: float | None = None,
-        phase: str | None = None,
-        last: bool = False,
+        self, name: str, *arguments: object, since: float | None = None, phase: str | None = None, last: bool = False
     ) -> None:
         """Call a method without waiting for it. A worker that was suspended goes on.
 

@@ -158,7 +158,7 @@ def test_a_container_that_cannot_be_paused_is_an_error(engine: FakeDocker) -> No
     engine.add("zoo:a")
     launcher = ContainerLauncher("zoo:a")
     job = prepare_job(mlp(), (A,))
-    with Remote(launcher, job, prepare_environment(launcher.environment()).variables, print) as worker:
+    with Remote(launcher, job, prepare_environment(launcher.environment()), print) as worker:
         engine.say(problem="Error response from daemon: cgroup freezer is not available")
         with pytest.raises(EnvironmentProblem, match="'docker pause' failed, so .*: cgroup freezer is not available"):
             worker.suspend()
