@@ -22,7 +22,7 @@ import msgspec
 from modelzoo.errors import EnvironmentProblem, ModelzooError, first_line
 from modelzoo.fleet import task
 from modelzoo.fleet.shards import facts_differ
-from modelzoo.fleet.task import Host, Judged, Measured, Refused
+from modelzoo.fleet.task import Host, Judged, Measured
 from modelzoo.records.fleet import Shard, ShardedCall, ShardPlan
 
 CONNECT_SECONDS = 15.0
@@ -100,8 +100,8 @@ class Cluster:
         for _, found in self._arrivals(tasks, nobody):
             if found is None:
                 raise EnvironmentProblem(f"no Dask worker has been left for {LOST_SECONDS:g} s; {self._kept}")
-            if isinstance(found, Refused):
-                raise EnvironmentProblem(f"host {found.host}: {found.reason}")
+            if isinstance(found, str):
+                raise EnvironmentProblem(f"host {found}")
             yield found
 
     def end(self) -> None:

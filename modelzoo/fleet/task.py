@@ -62,13 +62,6 @@ class Judged(msgspec.Struct, frozen=True):
     exhibits: tuple[Exhibit, ...] = ()
 
 
-class Refused(msgspec.Struct, frozen=True):
-    """Why this host cannot do what others do; another try would not help."""
-
-    host: str
-    reason: str
-
-
 _ended: set[str] = set()
 _end: Callable[[], None] = lambda: None  # noqa: E731
 _held: tuple[ShardedCall, Shards, list[Exhibit], ExitStack] | None = None
@@ -122,12 +115,15 @@ def measure(call: str, words: tuple[str, ...], directory: str) -> Measured:
         return Measured(code, path.read_bytes() if path.exists() else b"", problem)
 
 
-def judge(call: str, what: ShardedCall, plan: ShardPlan, shard: Shard) -> Judged | Refused:
+def judge(call: str, what: ShardedCall, plan: ShardPlan, shard: Shard) -> Judged | str:
     """Judge one shard. The worker that has the models stays for further shards, until ``end``.
 
     Args:
         call: names the call that wants it, see ``end``.
         plan: of the client, which this host must share.
+
+    Returns:
+        What was found, or why this host cannot do what others do, with its name; another try would not help.
 
     Raises:
         WorkerError: the worker died; another one may judge the shard.
@@ -136,7 +132,7 @@ def judge(call: str, what: ShardedCall, plan: ShardPlan, shard: Shard) -> Judged
         shards, exhibits = _shards(call, what)
         if shards.plan != plan:
             differences = facts_differ(plan.facts, shards.plan.facts) or ["other shards"]
-            return Refused(socket.gethostname(), f"it would judge otherwise ({'; '.join(differences[:3])})")
+            return f"{socket.gethostname()}: it would judge otherwise ({'; '.join(differences[:3])})"
         exhibits.clear()
         return Judged(shards.judge(shard), tuple(exhibits))
     except WorkerError:
@@ -144,7 +140,7 @@ def judge(call: str, what: ShardedCall, plan: ShardPlan, shard: Shard) -> Judged
         raise
     except ModelzooError as error:
         _close()
-        return Refused(socket.gethostname(), str(error))
+        return f"{socket.gethostname()}: {error}"
 
 
 def end(call: str) -> None:

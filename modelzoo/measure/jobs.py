@@ -47,10 +47,9 @@ OnExhibit = Callable[[Exhibit], None]
 class Request(msgspec.Struct, frozen=True):
     """One workload with the settings to compare; the first is the baseline.
 
-    ``first_group`` is the number of the first setting's group in the result; ``launcher``, if
-    given, starts the workers of all settings, whatever interpreter, image or engine they name; ``locked_mhz`` is the
-    frequency that the GPUs' clocks are locked at; with ``needs_all``, no setting is worth measuring without the others;
-    ``timeout`` is that of ``Remote``, for every worker.
+    ``first_group`` is the number of the first setting's group in the result; ``locked_mhz`` is the frequency that the
+    GPUs' clocks are locked at; with ``needs_all``, no setting is worth measuring without the others; ``timeout`` is
+    that of ``Remote``, for every worker.
     """
 
     workload: Workload
@@ -59,7 +58,6 @@ class Request(msgspec.Struct, frozen=True):
     profiling: bool = False
     audit: bool = True
     first_group: int = 0
-    launcher: Launcher | None = None
     locked_mhz: int | None = None
     needs_all: bool = False
     timeout: float | None = None
@@ -74,8 +72,6 @@ class Request(msgspec.Struct, frozen=True):
                 machine or in the image.
             cpus: the logical CPUs that they are restricted to, by default those of this process.
         """
-        if self.launcher is not None:
-            return self.launcher
         if setting.image is not None:
             return ContainerLauncher(setting.image, interpreter or "python3", cpus)
         return LocalLauncher(interpreter or setting.python or sys.executable, cpus)

@@ -70,34 +70,26 @@ def named_files(job: Job, environ: Mapping[str, str]) -> tuple[str, ...]:
         job: as for a worker on this machine.
         environ: the environment of the call.
     """
-    return tuple(dict.fromkeys(_named(job, environ)))
+    library, _, model = job.directory.partition(":")
+    found: list[str | None] = []
+    if library in LIBRARIES:
+        found += [model] if Path(model).is_absolute() else []
+    elif _in_image(job.directory) is None:
+        found.append(job.directory)
+    for setting in job.settings:
+        found += [setting.weights.partition(MEMBER)[0] if setting.weights not in SOURCES else None, setting.input]
+    found += [each.path.partition(MEMBER)[0] for each in known_weights(job) if isinstance(each, LocalWeights)]
+    found.append(path_in(environ, "MODELZOO_WEIGHTS"))
+    if not isinstance(job, PrepareJob) and job.validity is not None:
+        found.append(job.validity.data)
+    found += _certificates(job, environ).values()
+    return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
 def path_in(environ: Mapping[str, str], name: str) -> str | None:
     """The absolute path in a variable, such as ``MODELZOO_WEIGHTS``; ``None`` if it is not set."""
     found = environ.get(name)
     return str(Path(found).expanduser().absolute()) if found else None
-
-
-def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
-    library, _, model = job.directory.partition(":")
-    if library in LIBRARIES:
-        if Path(model).is_absolute():
-            yield model
-    elif _in_image(job.directory) is None:
-        yield job.directory
-    for setting in job.settings:
-        if setting.weights not in SOURCES:
-            yield setting.weights.partition(MEMBER)[0]
-        if setting.input is not None:
-            yield setting.input
-    yield from (each.path.partition(MEMBER)[0] for each in known_weights(job) if isinstance(each, LocalWeights))
-    own = path_in(environ, "MODELZOO_WEIGHTS")
-    if own is not None:
-        yield own
-    if not isinstance(job, PrepareJob) and job.validity is not None and job.validity.data is not None:
-        yield job.validity.data
-    yield from _certificates(job, environ).values()
 
 
 def _may_download(job: Job, environ: Mapping[str, str]) -> bool:

@@ -159,6 +159,7 @@ class KeptInputs:
     """
 
     def __init__(self, args: tuple[Any, ...]) -> None:
+        self.args = args
         self._arrays = [each for each in leaves(args) if _is_dense(each)]
         self._copies = [each.clone() if hasattr(each, "clone") else each.copy() for each in self._arrays]
         self._was_called = False
