@@ -13,7 +13,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -111,7 +111,6 @@ class Cluster:
                 self._client.cancel(list(self._client.futures), force=True)
             with suppress(Exception):
                 self._client.run(task.end, self._call, on_error="ignore")
-        self._client.close(timeout=2)
 
     def _submit(self, function: Callable[..., T], *args: object, **options: object) -> Any:
         return self._client.submit(function, self._call, *args, resources=RESOURCES, pure=False, **options)
@@ -222,15 +221,11 @@ def connected(address: str, kept: str) -> Iterator[Cluster]:
     except Exception as error:  # Dask raises OSError, ValueError, TypeError … for an address and for certificates
         reason = first_line(error)
         raise EnvironmentProblem(f"no Dask scheduler answers at {address}: {reason}") from error
-    cluster = None
-    try:
+    with ExitStack() as stack:
+        stack.callback(client.close, timeout=2)
         cluster = Cluster(client, address, kept)
+        stack.callback(cluster.end)
         yield cluster
-    finally:
-        if cluster is None:
-            client.close(timeout=2)
-        else:
-            cluster.end()
 
 
 def _versions(found: Mapping[str, Any]) -> dict[str, str]:

@@ -227,73 +227,61 @@ def prepare(job: PrepareJob, send: Send) -> tuple[Preparation, ...]:
     """
     threads = usable_threads().count  # first: OpenMP libraries may bind this thread to one CPU when they are loaded
     work = load_workload(Path(job.directory))
-    loaded = functools.cache(_loaded)
     # The weights that other workers have found or made, as far as this one can read the same file.
     weights = {_weights_key(each.setting): each.weights for each in job.earlier if _is_here(each.weights)}
-    shared = _Shared(work, job.math_mode, send, weights, {})
+    sources: dict[tuple[object, ...], TorchSource] = {}
+
+    @functools.cache
+    def loaded(name: str) -> Engine:
+        engine = create_engine(name)
+        engine.load()
+        import_torch()  # it makes the weights, and what other engines convert
+        return engine
+
+    def prepared(engine: Engine, resolved: ResolvedSetting) -> Preparation:
+        send(Progress("weights"))
+        memory = memory_variables(resolved)
+        with engine.explained_errors():
+            # What the user may have got wrong comes first: making weights takes longest.
+            if resolved.stages:
+                require_stages(work)
+            check_generation(work, resolved)
+            if resolved.input is not None:
+                work.inputs(InputRequest(1, resolved.seed, Path(resolved.input), resolved.options))
+            interpreter = engine.interpreter()
+            key = _weights_key(resolved)
+            if key not in weights:
+                weights[key] = resolve_weights(work, resolved.options, resolved.weights, resolved.seed)
+            if resolved.engine != "torch":
+                send(Progress("export"))
+            batch = (*key, resolved.batch, resolved.input)
+            if batch not in sources:
+                sources.clear()  # Only one is kept: models are large.
+                # Nothing of it is made before an engine asks for it.
+                sources[batch] = TorchSource(work, resolved, weights[key])
+            export = engine.export(resolved, sources[batch])
+            if resolved.stages:
+                check_stages(work, resolved, weights[key], export, interpreter)
+        return Preparation(
+            Prepared(resolved, weights[key], export),
+            math_mode=job.math_mode,
+            variables={**engine.variables(resolved), **memory},
+            validation_variables={**engine.variables(resolved, with_reference=True), **memory},
+            interpreter=interpreter,
+        )
+
     preparations = []
     for requested in job.settings:
         try:
             engine = loaded(requested.engine)
             resolved = resolve(engine, work, requested, threads, job.math_mode)
-            preparations.append(_prepared(engine, resolved, shared))
+            preparations.append(prepared(engine, resolved))
         except ModelzooError as error:
             preparations.append(Preparation(error=str(error), error_kind=type(error).__name__))
         except PermissionError as error:
             reason = f"{error.filename} cannot be read: permission denied to the user of the worker; change its mode"
             preparations.append(Preparation(error=reason, error_kind=UsageError.__name__))
     return tuple(preparations)
-
-
-def _loaded(name: str) -> Engine:
-    engine = create_engine(name)
-    engine.load()
-    import_torch()  # it makes the weights, and what other engines convert
-    return engine
-
-
-class _Shared(msgspec.Struct, frozen=True):
-    """What the settings of a job share: weights by ``_weights_key``, and the latest torch module."""
-
-    work: Workload
-    math_mode: str
-    send: Send
-    weights: dict[tuple[object, ...], Weights]
-    sources: dict[tuple[object, ...], TorchSource]
-
-
-def _prepared(engine: Engine, resolved: ResolvedSetting, shared: _Shared) -> Preparation:
-    work = shared.work
-    shared.send(Progress("weights"))
-    memory = memory_variables(resolved)
-    with engine.explained_errors():
-        # What the user may have got wrong comes first: making weights takes longest.
-        if resolved.stages:
-            require_stages(work)
-        check_generation(work, resolved)
-        if resolved.input is not None:
-            work.inputs(InputRequest(1, resolved.seed, Path(resolved.input), resolved.options))
-        interpreter = engine.interpreter()
-        key = _weights_key(resolved)
-        if key not in shared.weights:
-            shared.weights[key] = resolve_weights(work, resolved.options, resolved.weights, resolved.seed)
-        if resolved.engine != "torch":
-            shared.send(Progress("export"))
-        batch = (*key, resolved.batch, resolved.input)
-        if batch not in shared.sources:
-            shared.sources.clear()  # Only one is kept: models are large.
-            # Nothing of it is made before an engine asks for it.
-            shared.sources[batch] = TorchSource(work, resolved, shared.weights[key])
-        export = engine.export(resolved, shared.sources[batch])
-        if resolved.stages:
-            check_stages(work, resolved, shared.weights[key], export, interpreter)
-    return Preparation(
-        Prepared(resolved, shared.weights[key], export),
-        math_mode=shared.math_mode,
-        variables={**engine.variables(resolved), **memory},
-        validation_variables={**engine.variables(resolved, with_reference=True), **memory},
-        interpreter=interpreter,
-    )
 
 
 def _weights_key(resolved: ResolvedSetting) -> tuple[object, ...]:

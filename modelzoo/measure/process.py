@@ -244,8 +244,11 @@ class Remote:
             return None
         if isinstance(message, Failed):
             raise KINDS.get(message.error_kind, ModelzooError)(message.error)
-        if isinstance(message, Hello):
-            self._check(message)
+        if isinstance(message, Hello) and message.protocol != PROTOCOL:
+            raise EnvironmentProblem(
+                f"the suite in {self._launcher.name} is version {message.version} with protocol {message.protocol}, "
+                f"this one {__version__} with protocol {PROTOCOL}: use the same version of the suite on both sides"
+            )
         if isinstance(message, Answer):
             if self._heard is None:
                 raise WorkerError("the worker sent an answer that it was not asked for")
@@ -257,13 +260,6 @@ class Remote:
         if isinstance(message, (Progress, Exhibit)):
             self._on_message(message)
         return None
-
-    def _check(self, hello: Hello) -> None:
-        if hello.protocol != PROTOCOL:
-            raise EnvironmentProblem(
-                f"the suite in {self._launcher.name} is version {hello.version} with protocol {hello.protocol}, this "
-                f"one {__version__} with protocol {PROTOCOL}: use the same version of the suite on both sides"
-            )
 
     def _decoded(self, answer: Answer, kind: type[T]) -> T:
         try:

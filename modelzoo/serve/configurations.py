@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from time import monotonic
 from typing import TypeVar
-
-import msgspec
 
 from modelzoo.errors import KINDS, ModelzooError, UsageError, WorkerError
 from modelzoo.frozen import replace
@@ -62,8 +60,9 @@ RoundResult = tuple[ConfigurationRun, RunReport | None]
 """A round of a configuration, and what its first instance reported of itself if it was asked to."""
 
 
-class Task(msgspec.Struct, frozen=True):
-    """What is to be run.
+@dataclass
+class Task:
+    """A round of a configuration: what is to be run, and its instances, alive at the same time.
 
     Attributes:
         request: the workload and its settings.
@@ -85,86 +84,77 @@ class Task(msgspec.Struct, frozen=True):
     seconds: float | None
     extras: bool
     bound: LatencyBound | None = None
+    _problems: dict[int, ModelzooError] = field(default_factory=dict)
+    _instances: dict[int, Remote] = field(default_factory=dict)
+    _started: float = 0.0
 
+    def run(self, on_event: OnEvent) -> RoundResult:
+        """Run the configuration once. What goes wrong in an instance is part of the outcome.
 
-def run_configuration(task: Task, on_event: OnEvent) -> RoundResult:
-    """Run one configuration once. What goes wrong in an instance is part of the outcome."""
-    begun = now()
-    with ExitStack() as stack:
-        crew = InstanceGroup(task, on_event, stack)
-        windows, usage = crew.count()
-        reports = crew.finish()
-    return crew.outcome(begun, windows, usage, reports), reports[0].context if 0 in reports else None
+        Args:
+            on_event: called with the progress of the first instance and of all together.
+        """
+        begun = now()
+        with ExitStack() as stack:
+            self._start(on_event, stack)
+            ready = self._wait(Ready)
+            batch_seconds = max((each.times[self.configuration.batch] for each in ready.values()), default=0.0)
+            windows, usage = self._count(batch_seconds, on_event)
+            reports = self._finish()
+        return self._outcome(begun, windows, usage, reports), reports[0].context if 0 in reports else None
 
-
-class InstanceGroup:
-    """The instances of one configuration, alive at the same time.
-
-    Args:
-        task: what they run.
-        on_event: called with the progress of the first one and of all together.
-        stack: ends them when it is closed.
-    """
-
-    def __init__(self, task: Task, on_event: OnEvent, stack: ExitStack) -> None:
-        self._task, self._on_event = task, on_event
-        self._label = labels(task.request.settings)[task.configuration.group]
-        self._problems: dict[int, ModelzooError] = {}
-        self._instances: dict[int, Remote] = {}
-        self._started = 0.0
-        group = task.configuration.group
-        for number, place in enumerate(task.configuration.places):
-            started = (task.request, group, task.prepared[group], place, on_event, task.number)
+    def _start(self, on_event: OnEvent, stack: ExitStack) -> None:
+        group = self.configuration.group
+        for number, place in enumerate(self.configuration.places):
+            started = (self.request, group, self.prepared[group], place, on_event, self.number)
             try:
                 self._instances[number] = stack.enter_context(start_instance(*started, is_first=number == 0))
             except ModelzooError as problem:
                 self._problems[number] = problem
                 break  # the others would fail alike
-        ready = self._wait(Ready)
-        batch = task.configuration.batch
-        self._batch_seconds = max((each.times[batch] for each in ready.values()), default=0.0)
 
     @property
-    def is_whole(self) -> bool:
+    def _is_whole(self) -> bool:
         """Whether all instances are alive."""
-        return len(self._instances) == self._task.configuration.instances and not self._problems
+        return len(self._instances) == self.configuration.instances and not self._problems
 
-    def count(self) -> tuple[dict[int, Window], CpuUsage | None]:
+    def _count(self, batch_seconds: float, on_event: OnEvent) -> tuple[dict[int, Window], CpuUsage | None]:
         """Let all run together, first to see how long a batch takes then; return what they did in the counted run."""
-        settled = self.together(max(SETTLING_SECONDS, 2 * self._batch_seconds), "settling")
+        settled = self._together(max(SETTLING_SECONDS, 2 * batch_seconds), "settling", on_event)
         times = ([b - a for a, b in zip(each.started, each.ended)] for each in settled.values())
         medians = [median(each) for each in times if each]
         slowest = max(medians, default=0.0)
         # One batch more opens the window, and another may run when it closes.
-        wanted, bound = max(LEAST_SECONDS, MARGIN * (LEAST + 2) * slowest), self._task.bound
+        wanted, bound = max(LEAST_SECONDS, MARGIN * (LEAST + 2) * slowest), self.bound
         if bound is not None:
-            batches = BOUND_SAMPLES * samples_for(bound.percentile) / self._task.configuration.instances
+            batches = BOUND_SAMPLES * samples_for(bound.percentile) / self.configuration.instances
             for_bound = max(BOUND_SECONDS, MARGIN * (batches + 2) * slowest)
             wanted = max(wanted, min(MOST_BOUND_SECONDS, for_bound))
-        if not medians or not self.is_whole:
+        if not medians or not self._is_whole:
             return {}, None
         monitor = CpuUsageMonitor().start()
-        windows = self.together(wanted if self._task.seconds is None else self._task.seconds, "counting")
+        windows = self._together(wanted if self.seconds is None else self.seconds, "counting", on_event)
         return windows, monitor.stop()
 
-    def together(self, seconds: float, phase: str) -> dict[int, Window]:
+    def _together(self, seconds: float, phase: str, on_event: OnEvent) -> dict[int, Window]:
         """Let all instances run for ``seconds`` from one common start; empty if one of them is missing."""
-        if not self.is_whole:
+        if not self._is_whole:
             return {}
-        progress = Progress(f"{self._task.configuration.name}, round {self._task.number + 1}: {phase}")
-        self._on_event(Event(self._task.request.workload.name, self._label, self._task.number, progress))
+        progress = Progress(f"{self.configuration.name}, round {self.number + 1}: {phase}")
+        label = labels(self.request.settings)[self.configuration.group]
+        on_event(Event(self.request.workload.name, label, self.number, progress))
         self._started = monotonic() + LEAD_SECONDS + 1e-3 * len(self._instances)
         end = self._started + seconds
         for instance in self._instances.values():
             instance.send("window", self._started, end, since=end, phase="serve")
         return self._wait(Window)
 
-    def finish(self) -> dict[int, InstanceReport]:
+    def _finish(self) -> dict[int, InstanceReport]:
         """Let those that are alive look at what they ran, and end."""
-        if not self.is_whole:
+        if not self._is_whole:
             return {}
         for number, instance in self._instances.items():
-            instance.send("finish", looks_of(self._task.request, number, extras=self._task.extras), last=True)
+            instance.send("finish", looks_of(self.request, number, extras=self.extras), last=True)
         return self._wait(InstanceReport)
 
     def _wait(self, kind: type[T]) -> dict[int, T]:
@@ -180,11 +170,11 @@ class InstanceGroup:
                 found[number] = answer
         return found
 
-    def outcome(
+    def _outcome(
         self, begun: str, windows: dict[int, Window], usage: CpuUsage | None, reports: dict[int, InstanceReport]
     ) -> ConfigurationRun:
         """Put together what is known of every instance."""
-        configuration = self._task.configuration
+        configuration = self.configuration
         whole = len(windows) == configuration.instances
         series = [windows[number] for number in sorted(windows)]
         counted = count(series) if whole else None
@@ -212,8 +202,8 @@ class InstanceGroup:
                 )
             )
         return ConfigurationRun(
-            configuration=self._task.index,
-            round=self._task.number,
+            configuration=self.index,
+            round=self.number,
             started=begun,
             ended=now(),
             instances=tuple(instances),
@@ -330,7 +320,7 @@ class Search(Driver[Throughput]):
         task = Task(
             self.request, self._prepared, configuration, index, number, self.seconds, needs_context, found.bound
         )
-        run, context = run_configuration(task, self.on_event)
+        run, context = task.run(self.on_event)
         self.update(runs=(*found.runs, run))
         if context is not None:
             requested = self.stored.result.requested[configuration.group]

@@ -63,7 +63,7 @@ def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Searched:
         configurations: Sequence[Configuration], runner: Simulated, bound: LatencyBound | None = None, **changes: Any
     ) -> ResultFile:
         stored = ResultFile(tmp_path / "result.json", result(configurations, (), bound, **changes))
-        monkeypatch.setattr(search, "run_configuration", runner)
+        monkeypatch.setattr(Task, "run", lambda task, on_event: runner(task, on_event))
         request = Request(mlp(), tuple(requested.setting for requested in stored.result.requested), SHORT)
         Search(stored, request, None, lambda event: None).run()
         return stored
