@@ -25,6 +25,8 @@ from modelzoo.workload.discovery import PACKAGE
 
 PREFIXES = ("modelzoo: error: ", "modelzoo: interrupted")
 """The last line of a command that could not do all of it begins so."""
+LONGEST_TICK = 0.5
+"""Seconds; a Dask worker that wakes up more often takes time from what it times."""
 
 
 class Host(msgspec.Struct, frozen=True):
@@ -34,11 +36,18 @@ class Host(msgspec.Struct, frozen=True):
         name: of the machine.
         facts: by name.
         tick: seconds between two times at which an idle Dask worker wakes up.
+        address: of its Dask worker.
     """
 
     name: str
     facts: dict[str, str]
     tick: float
+    address: str = ""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its Dask worker wakes up more often than an idle one needs to."""
+        return self.tick < LONGEST_TICK
 
 
 class Measured(msgspec.Struct, frozen=True):

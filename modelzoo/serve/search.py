@@ -113,14 +113,14 @@ def _minima(plan: LoadPlan) -> tuple[int, float]:
     """Requests and seconds of a run at least. If one of the two was given, the other does not matter."""
     if plan.queries is not None or plan.duration is not None:
         return plan.queries or 1, plan.duration or 0.0
+    if plan.scenario is not Scenario.SERVER:
+        return queries_for(OVER, SINGLE_STREAM_PERCENT / 100), OTHER_SECONDS
     bounded = queries_for(OVER, plan.bound.percentile / 100) if plan.bound is not None else UNBOUNDED_QUERIES
     return bounded, SHOWING_SECONDS if plan.bound is not None and not plan.is_search else SERVER_SECONDS
 
 
 def least_seconds(plan: LoadPlan) -> float:
     """Return how long the requests of a run arrive at least."""
-    if plan.scenario is not Scenario.SERVER:
-        return plan.duration or (OTHER_SECONDS if plan.queries is None else 0.0)
     queries, seconds = _minima(plan)
     return seconds if plan.rate is None else max(seconds, queries / plan.rate)
 
@@ -140,10 +140,7 @@ def measure(
     """
     started = now()
     if plan.scenario is Scenario.SINGLE_STREAM:
-        queries, seconds = plan.queries or 1, plan.duration or 0.0
-        if plan.queries is None and plan.duration is None:
-            queries, seconds = queries_for(OVER, SINGLE_STREAM_PERCENT / 100), OTHER_SECONDS
-        served = stream(server, queries, seconds)
+        served = stream(server, *_minima(plan))
     else:
         schedule = arrivals(plan, rate, seed, calibration.rate)
         # Offline all requests wait at the start, and there is nothing to wait for.
