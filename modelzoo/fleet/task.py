@@ -35,19 +35,14 @@ class Host(msgspec.Struct, frozen=True):
     Attributes:
         name: of the machine.
         facts: by name.
-        tick: seconds between two times at which an idle Dask worker wakes up.
+        is_slow: its Dask worker wakes up more often than an idle one needs to.
         address: of its Dask worker.
     """
 
     name: str
     facts: dict[str, str]
-    tick: float
+    is_slow: bool
     address: str = ""
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether its Dask worker wakes up more often than an idle one needs to."""
-        return self.tick < LONGEST_TICK
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -84,7 +79,8 @@ def about() -> Host:
 
     code = files_sha256(PACKAGE, PACKAGE.rglob("*.py"))[:DIGEST_DIGITS]
     facts = {"modelzoo": __version__, "source code of modelzoo": code}
-    return Host(socket.gethostname(), facts, parse_timedelta(dask.config.get("distributed.admin.tick.interval")))
+    tick = parse_timedelta(dask.config.get("distributed.admin.tick.interval"))
+    return Host(socket.gethostname(), facts, is_slow=tick < LONGEST_TICK)
 
 
 def measure(call: str, words: tuple[str, ...], directory: str) -> Measured:

@@ -260,9 +260,7 @@ def start_instance(
     place: InstancePlace,
     on_event: OnEvent,
     round_number: int = 0,
-    *,
     sizes: tuple[int, ...] = (),
-    is_first: bool = True,
 ) -> Remote:
     """Start an instance of one setting, without waiting for it to be ready; that is its first answer.
 
@@ -274,14 +272,12 @@ def start_instance(
         on_event: called with its progress.
         round_number: of the round that it belongs to.
         sizes: the batch sizes that it will serve, besides the setting's.
-        is_first: of several; only the progress of the first one is shown.
 
     Raises:
         ModelzooError: the setting could not be resolved, or the process cannot be started.
     """
-    listener = on_event if is_first else only_silence(on_event)
     cpus = frozenset(place.cpus)
-    instance = start_worker(request, index, prepared, listener, round_number=round_number, cpus=cpus)
+    instance = start_worker(request, index, prepared, on_event, round_number=round_number, cpus=cpus)
     instance.send("serve", request.plan, sizes)
     return instance
 

@@ -131,11 +131,6 @@ class Remote:
             self._stdout.close()
             self._stderr.close()
 
-    @property
-    def pid(self) -> int:
-        """The id of its process; of a container, that of its ``docker run``."""
-        return self._worker.process.pid
-
     def fileno(self) -> int:
         """The descriptor to ``select`` for reading; when it is readable, call ``answers``."""
         return self._stdout.fileno()

@@ -22,7 +22,7 @@ from modelzoo.errors import KINDS, ModelzooError, UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
 from modelzoo.machine.usage import CpuUsageMonitor
-from modelzoo.measure.jobs import Event, OnEvent, Request, looks_of, prepare, required, start_instance
+from modelzoo.measure.jobs import Event, OnEvent, Request, looks_of, only_silence, prepare, required, start_instance
 from modelzoo.measure.process import Remote, each_answer
 from modelzoo.records.machine import CpuUsage, fingerprint
 from modelzoo.records.protocol import Preparation, Progress
@@ -106,9 +106,10 @@ class Task:
     def _start(self, on_event: OnEvent, stack: ExitStack) -> None:
         group = self.configuration.group
         for number, place in enumerate(self.configuration.places):
-            started = (self.request, group, self.prepared[group], place, on_event, self.number)
+            listener = on_event if number == 0 else only_silence(on_event)
             try:
-                self._instances[number] = stack.enter_context(start_instance(*started, is_first=number == 0))
+                instance = start_instance(self.request, group, self.prepared[group], place, listener, self.number)
+                self._instances[number] = stack.enter_context(instance)
             except ModelzooError as problem:
                 self._problems[number] = problem
                 break  # the others would fail alike

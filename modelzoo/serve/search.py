@@ -306,7 +306,7 @@ class Deployment(msgspec.Struct, frozen=True):
         prepared: the setting as resolved.
         places: the CPUs of each instance.
         generator: those of the generator.
-        on_event: called with the progress of the first instance.
+        on_event: called with the progress of the instances.
     """
 
     request: Request
@@ -347,12 +347,8 @@ def open_session(
     with ExitStack() as stack:
         watch = stack.enter_context(select.epoll())
         instances = [
-            stack.enter_context(
-                start_instance(
-                    site.request, 0, site.prepared, place, site.on_event, repeat, sizes=sizes, is_first=number == 0
-                )
-            )
-            for number, place in enumerate(site.places)
+            stack.enter_context(start_instance(site.request, 0, site.prepared, place, site.on_event, repeat, sizes))
+            for place in site.places
         ]
         started = now()
         for each in instances:
