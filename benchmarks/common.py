@@ -16,8 +16,7 @@ from modelzoo import stats
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Model
 from modelzoo.machine.cpu import usable_threads
-from modelzoo.measure import sampler
-from modelzoo.measure.clock import HostClock
+from modelzoo.measure.sampler import HostClock, Sampling
 from modelzoo.plan import Plan
 from modelzoo.setting import Setting
 from modelzoo.workload import discovery
@@ -51,7 +50,11 @@ def ready_model(
 
 def sampled(call: Callable[[], Any], iterations: int) -> list[float]:
     """Time ``call`` with the suite's own sampler; return seconds."""
-    return list(sampler.measure(call, HostClock(), Plan(warmup=0, iterations=iterations)).steady)
+    sampling = Sampling(call, HostClock(), Plan(warmup=0, iterations=iterations), lambda phase, count: None)
+    sampling.warm_up()
+    while sampling.turn():
+        pass
+    return list(sampling.timing().steady)
 
 
 def compare_alternating(blocks: int, a: Callable[[], list[float]], b: Callable[[], list[float]]) -> stats.Interval:

@@ -20,7 +20,7 @@ from claims import conclude
 from common import compare_alternating, compared, ready_model
 
 from modelzoo.engines.protocol import ComposableModel
-from modelzoo.measure.generation import Generating, GenerationClock
+from modelzoo.measure.pipeline import Generating, GenerationClock
 from modelzoo.records.timing import LATENCY
 from modelzoo.workload import discovery
 

@@ -36,9 +36,8 @@ from modelzoo.machine.cpu import read_topology
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.results.load import LATE_SHARE
-from modelzoo.serve.generator import Batching, Served, poisson, serve
+from modelzoo.serve.generator import Batching, Reply, Served, poisson, serve
 from modelzoo.serve.places import generator_place, settled
-from modelzoo.serve.servers import Reply
 
 ROWS = ("speed", "waits", "theory", "late")
 LOADS = (0.5, 0.8, 0.9)

@@ -116,7 +116,7 @@ def peer(model: Path, seconds: int, installed: Path | None) -> Iterator[Timed]:
     Raises:
         SystemExit: a process failed.
     """
-    variables = job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(usable_threads().count))).variables
+    variables, _ = job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(usable_threads().count)))
     command = [sys.executable, str(PROCESS), "--model", str(model), "--seconds", str(seconds)]
     command += ["--peer", str(installed)] if installed else []
     while True:

@@ -28,7 +28,6 @@ import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude, percent
 
 from modelzoo import stats
-from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request, prepare
 from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.measure.rounds import WorkerRun
@@ -57,11 +56,11 @@ def load_normally(workload: Workload, options: Mapping[str, Any], weights: Weigh
 def run_old_worker() -> int:
     """Be a worker that starts and ends the old way."""
     from modelzoo.engines.torch import engine
-    from modelzoo.measure import loading, worker
+    from modelzoo.measure import instance, worker
 
     engine.load_model = load_normally  # type: ignore[attr-defined]
-    loading.without_collection = nullcontext  # type: ignore[assignment, attr-defined]
-    loading.gc = SimpleNamespace(freeze=lambda: None)  # type: ignore[assignment, attr-defined]
+    instance.without_collection = nullcontext  # type: ignore[assignment, attr-defined]
+    instance.gc = SimpleNamespace(freeze=lambda: None)  # type: ignore[assignment, attr-defined]
     return worker.main()
 
 
@@ -119,11 +118,18 @@ def _pseudo_values(values: Sequence[float]) -> list[float]:
     return [whole - (count - 1) * log(statistics.variance(each)) for each in rest]
 
 
+class OldRequest(Request, frozen=True):
+    """Its workers import as they did before."""
+
+    def launcher_of(self, *words: object) -> LocalLauncher:
+        return LocalLauncher(worker=(__file__, "--old-worker"))
+
+
 def compare(workload: str, processes: int, seconds: float) -> Claim:
     """Measure one workload, print what was found, and return the claim."""
     work = discovery.load_workload(discovery.find_workload(workload))
     new = Request(work, (Setting(weights="random"),), Plan(max_seconds=seconds))
-    old = replace(new, launcher=LocalLauncher(worker=(__file__, "--old-worker")))
+    old = OldRequest(work, new.settings, new.plan)
     (prepared,) = prepare(new, lambda event: None)
     found: tuple[list[Process], list[Process]] = ([], [])
     for number in range(processes):

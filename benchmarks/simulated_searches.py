@@ -14,7 +14,7 @@ from promises import Counted, share
 
 from modelzoo import stats
 from modelzoo.stats import race
-from modelzoo.tuning import choice, halving
+from modelzoo.tuning import decisions
 from modelzoo.tuning.search import BLOCK
 
 CANDIDATES = 15
@@ -41,8 +41,8 @@ def has_winner(pool: Sequence[float], generator: random.Random) -> bool:
         kept = race.ranked({group: logs[group] for group in kept})[:size] if stage else kept
         blocks = -(-len(kept) // BLOCK)
         costs = [COST] * (len(kept) + blocks)
-        left = halving.SEARCH_SHARE * BUDGET - spent
-        rounds = halving.stage_rounds(costs, len(sizes) - stage, left) if stage else 1
+        left = decisions.SEARCH_SHARE * BUDGET - spent
+        rounds = decisions.stage_rounds(costs, len(sizes) - stage, left) if stage else 1
         for _ in range(rounds):
             for start in range(0, len(kept), BLOCK):
                 default = generator.choice(pool)
@@ -52,8 +52,8 @@ def has_winner(pool: Sequence[float], generator: random.Random) -> bool:
         spent += rounds * sum(costs)
     finalists = {group: logs[group] for group in kept}
     # Candidates in the order of the list change one or two options.
-    picked = choice.pick(finalists, {group: 1 + group % 2 for group in finalists})
-    count = halving.confirmation_rounds([COST] * 3, BUDGET - spent) if picked.winner else 0
+    picked = decisions.pick(finalists, {group: 1 + group % 2 for group in finalists})
+    count = decisions.confirmation_rounds([COST] * 3, BUDGET - spent) if picked.winner else 0
     if not count:
         return False
     a, b = ([[math.exp(generator.choice(pool))] for _ in range(count)] for _ in range(2))

@@ -32,7 +32,7 @@ from claims import Claim, conclude, some_of
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import read_topology
-from modelzoo.measure.jobs import Request, prepare
+from modelzoo.measure.jobs import Request, prepare, start_instance
 from modelzoo.measure.rounds import WorkerRun
 from modelzoo.plan import Plan
 from modelzoo.records.run import Result, Run, SettingRequest
@@ -40,9 +40,8 @@ from modelzoo.records.serving import Ready, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt
 from modelzoo.results import summary
 from modelzoo.results.counting import count
+from modelzoo.serve.configurations import Task
 from modelzoo.serve.places import most_cores, plan
-from modelzoo.serve.round import Task, run_configuration
-from modelzoo.serve.servers import start_instance
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import find_workload, load_workload
@@ -66,7 +65,7 @@ def measured(request: Request, instances: int, cores: int, number: int) -> Confi
     places = plan(read_topology(), instances, cores)
     configuration = Configuration(index, instances, cores, batch, Smt.OFF, places)
     task = Task(request, prepare(request, lambda event: None), configuration, 0, number, None, extras=False)
-    found = run_configuration(task, lambda event: None)[0]
+    found = task.run(lambda event: None)[0]
     for each in found.instances:
         if each.error is not None:
             raise SystemExit(each.error)

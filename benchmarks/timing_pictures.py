@@ -23,7 +23,7 @@ sys.path.insert(1, str(Path(common.__file__).resolve().parents[1] / "tests"))
 from simulated_device import SimulatedDevice  # type: ignore[import-not-found]  # of the tests
 from timeline import Bar, Lanes, write
 
-from modelzoo.measure import clock, pipeline
+from modelzoo.measure import pipeline, sampler
 from modelzoo.measure.pipeline import Step, events_of, steps_of
 from modelzoo.records.timing import Place
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
@@ -129,7 +129,7 @@ def timed_pass(*, by_events: bool, synchronized: bool = False) -> Pass:
     return Pass((*bars, *on_device), 1e3 * seconds, stages)
 
 
-def spans_of_a_call() -> tuple[Lanes, clock.Times]:
+def spans_of_a_call() -> tuple[Lanes, sampler.Times]:
     """One call of a model whose work takes the device 20 ms and the host 5 ms to issue."""
     device = SimulatedDevice()
 
@@ -137,8 +137,8 @@ def spans_of_a_call() -> tuple[Lanes, clock.Times]:
         for _ in range(5):
             device.launch(issue=MS, takes=4 * MS)
 
-    with mock.patch.object(clock, "perf_counter_ns", device.stamp):
-        sample = clock.DeviceClock(device).time(call)
+    with mock.patch.object(sampler, "perf_counter_ns", device.stamp):
+        sample = sampler.DeviceClock(device).time(call)
     a, b, c = 0.0, 1e3 * sample["issue"], 1e3 * sample["latency"]
     bars = [Bar(HOST, "issue", "issue", a, b), Bar(HOST, "wait", "synchronize", b, c)]
     bars += [Bar(DEVICE, "device", f"kernel {n + 1}", 1 + 4 * n, 5 + 4 * n) for n in range(5)]

@@ -15,8 +15,7 @@ from modelzoo.records.machine import Core, Topology
 from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.serving import LatencyBound
 from modelzoo.serve import search
-from modelzoo.serve.runs import calibrate
-from modelzoo.serve.search import CalibratedInstances
+from modelzoo.serve.search import CalibratedInstances, calibrate
 from modelzoo.setting import Setting
 
 BOUND = LatencyBound(99.0, 0.05)

@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Callable, Sequence
 
-from modelzoo.serve.servers import Reply
+from modelzoo.serve.generator import Reply
 
 
 class VirtualServer:

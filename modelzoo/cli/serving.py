@@ -39,8 +39,14 @@ from modelzoo.results.store import ResultFile
 from modelzoo.serve import places as planning
 from modelzoo.serve import search
 from modelzoo.serve.configurations import Search, failure, least_effort
-from modelzoo.serve.runs import CALIBRATION_SECONDS, least_seconds
-from modelzoo.serve.search import CalibratedInstances, Deployment, fixed_size, open_session
+from modelzoo.serve.search import (
+    CALIBRATION_SECONDS,
+    CalibratedInstances,
+    Deployment,
+    fixed_size,
+    least_seconds,
+    open_session,
+)
 from modelzoo.setting import Setting
 from modelzoo.stats import race
 from modelzoo.views import load as load_view

@@ -17,12 +17,12 @@ from modelzoo.frozen import replace
 from modelzoo.machine import facts
 from modelzoo.records.machine import fingerprint
 from modelzoo.records.run import Result, Run
-from modelzoo.records.tuning import Tuning
+from modelzoo.records.tuning import LeftOut, Tuning
 from modelzoo.results import store, summary, tuning
 from modelzoo.results.store import ResultFile
 from modelzoo.setting import Setting
 from modelzoo.stats import race
-from modelzoo.tuning import grid, halving
+from modelzoo.tuning import decisions, grid
 from modelzoo.tuning.search import Search
 from modelzoo.views import tuning as view
 from modelzoo.views.progress import LiveProgress, plan_of_search
@@ -95,16 +95,15 @@ def _new(
         raise UsageError(f"nothing can be timed under {machine.emulator}; run tune on the machine itself")
     environment = grid.read_environment(machine, base, has_data=accuracy.data is not None)
     batch = base.batch or work.batch
+    left_out: tuple[LeftOut, ...] = ()
     if wanted.vary:
-        candidates = grid.exact(base, select_one(args, wanted.vary)[1], environment, batch)
+        settings = grid.exact(base, select_one(args, wanted.vary)[1], environment, batch)
     else:
-        candidates = grid.declared(base, wanted.goal, environment, batch)
-    budget, count = BUDGET if wanted.budget is None else wanted.budget, len(candidates.settings)
-    halving.check(budget, count)
-    found = Tuning(
-        work.name, wanted.goal, budget, count, candidates.left_out, wanted.allow_unjudged, tuple(wanted.vary)
-    )
-    return replace(new_result([(work, candidates.settings)], name=output.label), payload=found)
+        settings, left_out = grid.declared(base, wanted.goal, environment, batch)
+    budget, count = BUDGET if wanted.budget is None else wanted.budget, len(settings)
+    decisions.check(budget, count)
+    found = Tuning(work.name, wanted.goal, budget, count, left_out, wanted.allow_unjudged, tuple(wanted.vary))
+    return replace(new_result([(work, settings)], name=output.label), payload=found)
 
 
 def _resumed(path: Path, wanted: Tune, work: Workload, base: Setting) -> ResultFile:

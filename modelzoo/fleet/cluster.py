@@ -13,16 +13,15 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
-
-import msgspec
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, first_line
 from modelzoo.fleet import task
 from modelzoo.fleet.shards import facts_differ
-from modelzoo.fleet.task import Host, Judged, Measured, Refused
+from modelzoo.fleet.task import Host, Judged, Measured
+from modelzoo.frozen import replace
 from modelzoo.records.fleet import Shard, ShardedCall, ShardPlan
 
 CONNECT_SECONDS = 15.0
@@ -36,32 +35,16 @@ GATHER_SECONDS = 10.0
 RETRIES = 2
 """How often a shard that failed is given to a host again. ``distributed.scheduler.allowed-failures`` limits how many
 workers may be lost with it."""
-LONGEST_TICK = 0.5
-"""Seconds; a Dask worker that wakes up more often takes time from what it times."""
 RESOURCES = {"host": 1}
 WORKER = "dask worker {} --nworkers 1 --nthreads 1 --resources host=1 --no-dashboard"
 T = TypeVar("T")
-
-
-class Member(msgspec.Struct, frozen=True):
-    """A Dask worker.
-
-    Attributes:
-        address: its own.
-        name: of its host, with its own name if several are on that host.
-        is_slow: it wakes up more often than an idle one needs to.
-    """
-
-    address: str
-    name: str
-    is_slow: bool
 
 
 class Cluster:
     """The workers of a scheduler. Use ``connected``, which ends what was begun.
 
     Attributes:
-        members: those that were there at first, by name.
+        members: the hosts that were there at first, by name; with its own name if several workers are on one.
     """
 
     def __init__(self, client: Any, address: str, kept: str) -> None:
@@ -70,7 +53,7 @@ class Cluster:
         self._lost = f"the Dask scheduler at {address} is lost; {kept}"
         self.members = self._members()
 
-    def measure(self, words: tuple[str, ...], directory: str) -> Iterator[tuple[Member, Measured]]:
+    def measure(self, words: tuple[str, ...], directory: str) -> Iterator[tuple[Host, Measured]]:
         """Run a command on every host at the same time; yield how it ended there, as it ends.
 
         A task that is bound to a worker would wait for ever if that were lost, so it is given up then.
@@ -100,8 +83,8 @@ class Cluster:
         for _, found in self._arrivals(tasks, nobody):
             if found is None:
                 raise EnvironmentProblem(f"no Dask worker has been left for {LOST_SECONDS:g} s; {self._kept}")
-            if isinstance(found, Refused):
-                raise EnvironmentProblem(f"host {found.host}: {found.reason}")
+            if isinstance(found, str):
+                raise EnvironmentProblem(f"host {found}")
             yield found
 
     def end(self) -> None:
@@ -111,7 +94,6 @@ class Cluster:
                 self._client.cancel(list(self._client.futures), force=True)
             with suppress(Exception):
                 self._client.run(task.end, self._call, on_error="ignore")
-        self._client.close(timeout=2)
 
     def _submit(self, function: Callable[..., T], *args: object, **options: object) -> Any:
         return self._client.submit(function, self._call, *args, resources=RESOURCES, pure=False, **options)
@@ -160,7 +142,7 @@ class Cluster:
             raise EnvironmentProblem(self._lost) from error
         return workers
 
-    def _members(self) -> tuple[Member, ...]:
+    def _members(self) -> tuple[Host, ...]:
         """The workers, after a check that all of them run the same code as this process, one task at a time.
 
         Raises:
@@ -191,7 +173,7 @@ class Cluster:
             differences = facts_differ(here.facts, host.facts)
             if differences:
                 raise EnvironmentProblem(f"host {name} has {'; '.join(differences)}; install the same everywhere")
-            members.append(Member(address, name, host.tick < LONGEST_TICK))
+            members.append(replace(host, name=name, address=address))
         return tuple(sorted(members, key=lambda member: member.name))
 
 
@@ -222,15 +204,11 @@ def connected(address: str, kept: str) -> Iterator[Cluster]:
     except Exception as error:  # Dask raises OSError, ValueError, TypeError … for an address and for certificates
         reason = first_line(error)
         raise EnvironmentProblem(f"no Dask scheduler answers at {address}: {reason}") from error
-    cluster = None
-    try:
+    with ExitStack() as stack:
+        stack.callback(client.close, timeout=2)
         cluster = Cluster(client, address, kept)
+        stack.callback(cluster.end)
         yield cluster
-    finally:
-        if cluster is None:
-            client.close(timeout=2)
-        else:
-            cluster.end()
 
 
 def _versions(found: Mapping[str, Any]) -> dict[str, str]:

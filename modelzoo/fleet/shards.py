@@ -25,11 +25,7 @@ from modelzoo.workload.discovery import find_workload, load_workload, workloads_
 
 
 def sharded_call(
-    work: Workload,
-    setting: Setting,
-    request: ValidityRequest,
-    items: int | None = None,
-    timeout: float | None = None,
+    work: Workload, setting: Setting, request: ValidityRequest, items: int | None = None, timeout: float | None = None
 ) -> ShardedCall:
     """Return what is to be judged as any process says it, wherever that is: paths are absolute."""
     comes_along = work.directory.parent == workloads_directory().resolve()

@@ -25,6 +25,8 @@ from modelzoo.workload.discovery import PACKAGE
 
 PREFIXES = ("modelzoo: error: ", "modelzoo: interrupted")
 """The last line of a command that could not do all of it begins so."""
+LONGEST_TICK = 0.5
+"""Seconds; a Dask worker that wakes up more often takes time from what it times."""
 
 
 class Host(msgspec.Struct, frozen=True):
@@ -33,12 +35,14 @@ class Host(msgspec.Struct, frozen=True):
     Attributes:
         name: of the machine.
         facts: by name.
-        tick: seconds between two times at which an idle Dask worker wakes up.
+        is_slow: its Dask worker wakes up more often than an idle one needs to.
+        address: of its Dask worker.
     """
 
     name: str
     facts: dict[str, str]
-    tick: float
+    is_slow: bool
+    address: str = ""
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -62,13 +66,6 @@ class Judged(msgspec.Struct, frozen=True):
     exhibits: tuple[Exhibit, ...] = ()
 
 
-class Refused(msgspec.Struct, frozen=True):
-    """Why this host cannot do what others do; another try would not help."""
-
-    host: str
-    reason: str
-
-
 _ended: set[str] = set()
 _end: Callable[[], None] = lambda: None  # noqa: E731
 _held: tuple[ShardedCall, Shards, list[Exhibit], ExitStack] | None = None
@@ -82,7 +79,8 @@ def about() -> Host:
 
     code = files_sha256(PACKAGE, PACKAGE.rglob("*.py"))[:DIGEST_DIGITS]
     facts = {"modelzoo": __version__, "source code of modelzoo": code}
-    return Host(socket.gethostname(), facts, parse_timedelta(dask.config.get("distributed.admin.tick.interval")))
+    tick = parse_timedelta(dask.config.get("distributed.admin.tick.interval"))
+    return Host(socket.gethostname(), facts, is_slow=tick < LONGEST_TICK)
 
 
 def measure(call: str, words: tuple[str, ...], directory: str) -> Measured:
@@ -122,12 +120,15 @@ def measure(call: str, words: tuple[str, ...], directory: str) -> Measured:
         return Measured(code, path.read_bytes() if path.exists() else b"", problem)
 
 
-def judge(call: str, what: ShardedCall, plan: ShardPlan, shard: Shard) -> Judged | Refused:
+def judge(call: str, what: ShardedCall, plan: ShardPlan, shard: Shard) -> Judged | str:
     """Judge one shard. The worker that has the models stays for further shards, until ``end``.
 
     Args:
         call: names the call that wants it, see ``end``.
         plan: of the client, which this host must share.
+
+    Returns:
+        What was found, or why this host cannot do what others do, with its name; another try would not help.
 
     Raises:
         WorkerError: the worker died; another one may judge the shard.
@@ -136,7 +137,7 @@ def judge(call: str, what: ShardedCall, plan: ShardPlan, shard: Shard) -> Judged
         shards, exhibits = _shards(call, what)
         if shards.plan != plan:
             differences = facts_differ(plan.facts, shards.plan.facts) or ["other shards"]
-            return Refused(socket.gethostname(), f"it would judge otherwise ({'; '.join(differences[:3])})")
+            return f"{socket.gethostname()}: it would judge otherwise ({'; '.join(differences[:3])})"
         exhibits.clear()
         return Judged(shards.judge(shard), tuple(exhibits))
     except WorkerError:
@@ -144,7 +145,7 @@ def judge(call: str, what: ShardedCall, plan: ShardPlan, shard: Shard) -> Judged
         raise
     except ModelzooError as error:
         _close()
-        return Refused(socket.gethostname(), str(error))
+        return f"{socket.gethostname()}: {error}"
 
 
 def end(call: str) -> None:

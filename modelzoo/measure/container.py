@@ -37,7 +37,7 @@ from modelzoo.measure.mounts import (
     named_files,
     network_options,
     outside,
-    own_weights,
+    path_in,
     place,
 )
 from modelzoo.records.codec import encode_json
@@ -104,7 +104,7 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
             if value == os.environ[name] and not name.startswith(_OWN) and "/" not in value
         }
         passed.update({name: os.environ[name] for name in OFFLINE if name in os.environ})
-        own = own_weights(os.environ)
+        own = path_in(os.environ, "MODELZOO_WEIGHTS")
         if own is not None:
             passed["MODELZOO_WEIGHTS"] = place(own)
         return {**image.environment, **passed, **_NO_USER_SITE, IMAGE_ID_VARIABLE: image.digest}
@@ -208,10 +208,9 @@ def check_answer(answer: object, job: Job, cache: str) -> None:
         raise WorkerError("the worker answered for another setting, or other weights, than it was given")
 
 
-class Container(msgspec.Struct, frozen=True):
+class Container(LocalWorker, frozen=True):
     """A container with its ``docker run``."""
 
-    process: subprocess.Popen[bytes]
     name: str
 
     def suspend(self) -> None:
@@ -224,12 +223,9 @@ class Container(msgspec.Struct, frozen=True):
         with suppress(EnvironmentProblem):  # then it does not say where it is
             run_docker("kill", f"--signal={number}", self.name)
 
-    def wait(self) -> int:
-        return LocalWorker(self.process).wait()
-
     def kill(self) -> None:
         # The program may not have created the container yet, so it ends first.
-        LocalWorker(self.process).kill()
+        super().kill()
         # A negative code: something has ended docker's program, so that the container may still run.
         if self.process.returncode < 0:
             run_docker("rm", "--force", "--volumes", self.name)

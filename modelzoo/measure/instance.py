@@ -10,29 +10,46 @@ import gc
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from importlib import import_module
+from pathlib import Path
 from statistics import median
 from time import monotonic, perf_counter, process_time, sleep, time
 from typing import Any
 
-import msgspec
 import psutil
 
-from modelzoo.engines.protocol import Model
+from modelzoo.engines import create_engine
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.machine.facts import read_machine
+from modelzoo.machine.installation import import_torchvision
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.memory import prefer_own_node, read_placement
 from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.measure import sampler
-from modelzoo.measure.clock import Clock, HostClock, Watch, clock_for, on_host, time_copies, watch
-from modelzoo.measure.generation import GenerationClock
-from modelzoo.measure.loading import Built, KeptInputs, RestoringClock, build, imported, with_own_inputs
 from modelzoo.measure.observing import observe, peak_memory, with_agreement
-from modelzoo.measure.preparation import check_resolution
+from modelzoo.measure.pipeline import GenerationClock
+from modelzoo.measure.preparation import (
+    Built,
+    KeptInputs,
+    RestoringClock,
+    build,
+    check_resolution,
+    with_own_inputs,
+)
 from modelzoo.measure.reporting import bound, first_answer, provenance, run_warnings
-from modelzoo.measure.sampler import Sampling, without_collection
+from modelzoo.measure.sampler import (
+    Clock,
+    HostClock,
+    Sampling,
+    Watch,
+    clock_for,
+    on_host,
+    time_copies,
+    watch,
+    without_collection,
+)
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.machine import CpuUsage
@@ -42,26 +59,10 @@ from modelzoo.records.run_report import ChangedSwitch
 from modelzoo.records.serving import BatchDone, InstanceReport, Ready, Window
 from modelzoo.records.timing import Timing
 from modelzoo.workload.declaration import inputs_digest, make_inputs
+from modelzoo.workload.discovery import load_workload
 
 LAST = 5
 """Batches of the end of the warm-up whose median says how long one takes."""
-
-
-class _Batch(msgspec.Struct, frozen=True):
-    """One batch of a size that is served: the model that runs it, and its prepared arguments."""
-
-    model: Model
-    args: tuple[Any, ...]
-    inputs: KeptInputs
-
-    def run(self) -> BatchDone:
-        """Run it to its end; return when it began and ended."""
-        self.inputs.restore()
-        started = monotonic()
-        output = self.model.call(*self.args)
-        ended = monotonic()
-        del output  # after the second timestamp, and not within the next call
-        return BatchDone(started, ended)
 
 
 class Instance:
@@ -96,16 +97,29 @@ class Instance:
         """
         # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
         self._machine, self._cpus = read_machine(), allowed_cpus()
-        self._imports = imported(self._job)
+        started = perf_counter()
+        with without_collection():  # there is hardly any garbage, and looking for it takes a fifth of the time
+            self._engine = create_engine(self._job.setting.engine)
+            self._engine.load()
+            self._work = load_workload(Path(self._job.directory))
+            # An exported model needs nothing of what the workload's torch module is made of, and not its inputs either.
+            is_torch = self._job.prepared.export is None or self._job.setting.stages
+            with self._engine.explained_errors():
+                for name in self._work.libraries if is_torch else ():
+                    if name.partition(".")[0] == "torchvision":
+                        import_torchvision()
+                    import_module(name)
+            gc.freeze()  # what was imported stays, so it need not be looked through before sampling either
+        self._import_seconds = perf_counter() - started
 
     def _open(self, plan: Plan) -> None:
         """Load the model in a session of the engine, which stays active from now on."""
-        job, imports, self._plan = self._job, self._imports, plan
-        check_resolution(imports.engine, imports.workload, job, self._machine.threads.count)
-        self._session = imports.engine.open(job.setting)
+        job, self._plan = self._job, plan
+        check_resolution(self._engine, self._work, job, self._machine.threads.count)
+        self._session = self._engine.open(job.setting)
         self._send(Progress("load" if job.setting.mode == "eager" else "load and compile"))
         self._switches = self.active.enter_context(self._session.active())
-        self._built = build(imports.engine, self._session, imports.workload, job)
+        self._built = build(self._engine, self._session, self._work, job)
         self._inputs = KeptInputs(self._built.args)
 
     def _progress(self, phase: str, count: int) -> None:
@@ -194,20 +208,19 @@ class Instance:
                     if built.pipeline is None:
                         copies = time_copies(built.model, built.inputs.args, device, included=setting.include_copies)
                     accelerator = self._watch.result(timing, copies)
-        return self._report(looks, self._inputs, usage, timing, accelerator)
+        return self._report(looks, usage, timing, accelerator)
 
     def _report(
         self,
         looks: Looks,
-        inputs: KeptInputs,
         usage: CpuUsage,
         timing: Timing | None = None,
         accelerator: AcceleratorUse | None = None,
     ) -> RunReport:
         """Look at what ran, and put together what the worker reports; arguments as for ``_look``."""
-        built, observed, changed, peak = self._look(looks, inputs)
-        ran = provenance(self._job, self._imports.engine, self._machine, self._cpus)
-        work, prepared, made = self._imports.workload, self._job.prepared, built.model.compilation
+        built, observed, changed, peak = self._look(looks)
+        ran = provenance(self._job, self._engine, self._machine, self._cpus)
+        work, prepared, made = self._work, self._job.prepared, built.model.compilation
         ceilings = kept_ceilings(ran.machine, None if accelerator is None else accelerator.device)
         report = RunReport(
             workload=work.name,
@@ -217,7 +230,7 @@ class Instance:
             provenance=ran,
             plan=self._plan,
             items=tuple(map(str, built.inputs.items)),
-            import_seconds=self._imports.seconds,
+            import_seconds=self._import_seconds,
             build_seconds=built.seconds,
             compile_seconds=made.seconds if made is not None else None,
             first_answer_seconds=first_answer(made, timing),
@@ -240,7 +253,7 @@ class Instance:
         )
         return replace(report, warnings=run_warnings(report))
 
-    def _look(self, looks: Looks, inputs: KeptInputs) -> tuple[Built, Observed, tuple[ChangedSwitch, ...], int]:
+    def _look(self, looks: Looks) -> tuple[Built, Observed, tuple[ChangedSwitch, ...], int]:
         """Look at what ran, the last thing that is done in the session.
 
         Returns:
@@ -249,7 +262,11 @@ class Instance:
         """
         prepared = self._job.prepared
         with self.active:
-            changed, built, peak = self._session.changed_switches(), with_own_inputs(self._built, inputs), peak_memory()
+            changed, built, peak = (
+                self._session.changed_switches(),
+                with_own_inputs(self._built, self._inputs),
+                peak_memory(),
+            )
             self._send(Progress("audit"))
             observed = observe(built, self._session, prepared, looks, self._send)
             observed = with_agreement(observed, built, prepared, looks, self._send)
@@ -274,19 +291,17 @@ class Instance:
         if self._machine.emulator:
             raise UsageError(f"nothing can be timed under {self._machine.emulator}; run it on the machine itself")
         self._open(plan)
-        engine, work, own = self._imports.engine, self._imports.workload, self._built
-        self._batches = {setting.batch: _Batch(own.model, own.args, self._inputs)}
+        model = self._built.model
+        self._batches = {setting.batch: self._inputs}
         for size in sizes:
-            with engine.explained_errors():
-                inputs = make_inputs(work, replace(setting, batch=size), prepared.weights)
-                args = own.model.prepare(inputs.args)
-            self._batches[size] = _Batch(own.model, args, KeptInputs(args))
+            with self._engine.explained_errors():
+                inputs = make_inputs(self._work, replace(setting, batch=size), prepared.weights)
+                self._batches[size] = KeptInputs(model.prepare(inputs.args))
         times = dict[int, float]()
-        with own.model.explained_errors():
-            for size, batch in self._batches.items():
-                clock = RestoringClock(HostClock(), batch.inputs)
-                call = partial(batch.model.call, *batch.args)
-                cold, values, _ = sampler.warm_up(call, clock, plan, self._progress)
+        with model.explained_errors():
+            for size, kept in self._batches.items():
+                call = partial(model.call, *kept.args)
+                cold, values, _ = sampler.warm_up(call, RestoringClock(HostClock(), kept), plan, self._progress)
                 times[size] = median(values[-LAST:]) if values else cold
                 if size == setting.batch:
                     self._cold, self._warmup = cold, tuple(values)
@@ -298,7 +313,16 @@ class Instance:
     def batch(self, size: int) -> BatchDone:
         """Run one batch of ``size`` items. No garbage is collected meanwhile, as in ``modelzoo.measure.sampler``."""
         with self._built.model.explained_errors(), without_collection():
-            return self._batches[size].run()
+            return self._run(self._batches[size])
+
+    def _run(self, inputs: KeptInputs) -> BatchDone:
+        """Run a batch to its end; return when it began and ended."""
+        inputs.restore()
+        started = monotonic()
+        output = self._built.model.call(*inputs.args)
+        ended = monotonic()
+        del output  # after the second timestamp, and not within the next call
+        return BatchDone(started, ended)
 
     def window(self, start: float, end: float) -> Window:
         """Run batches of the setting's size back to back; garbage is collected before, not in between.
@@ -307,30 +331,30 @@ class Instance:
             start: when the first one begins, by the monotonic clock.
             end: no batch begins after that.
         """
-        batch, done = self._batches[self._job.setting.batch], list[BatchDone]()
+        done = list[BatchDone]()
         gc.collect()
         with self._built.model.explained_errors(), without_collection():
             sleep(max(0.0, start - monotonic()))
             while not done or done[-1].ended < end:
-                done.append(batch.run())
+                done.append(self._run(self._inputs))
         occupied = psutil.Process().memory_info().rss
         return Window(tuple(each.started for each in done), tuple(each.ended for each in done), occupied)
 
     def finish(self, looks: Looks) -> InstanceReport:
         """Look at what ran, and report it."""
         usage, placement = self._monitor.stop(), read_placement(self._cpus, *self._policy)
-        inputs, context = self._batches[self._job.setting.batch].inputs, None
+        context = None
         if looks.extras:
-            context = self._report(looks, inputs, usage)
+            context = self._report(looks, usage)
             observed, peak = context.observed, context.peak_memory
         else:
-            _, observed, _, peak = self._look(looks, inputs)
+            _, observed, _, peak = self._look(looks)
         return InstanceReport(
             placement=placement,
             observed=observed,
             peak_memory=peak,
             usage=usage,
-            import_seconds=self._imports.seconds,
+            import_seconds=self._import_seconds,
             build_seconds=self._built.seconds,
             cold_start=self._cold,
             warmup=self._warmup,

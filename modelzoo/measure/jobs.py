@@ -22,8 +22,9 @@ from modelzoo.plan import Plan
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.fleet import Shard, ShardPlan, ShardResult
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
-from modelzoo.records.protocol import Assignment, Message, Preparation, PrepareJob, Progress
+from modelzoo.records.protocol import Assignment, Looks, Message, Preparation, PrepareJob, Progress
 from modelzoo.records.run import EnvironmentChanges, Prepared, ValidityReport
+from modelzoo.records.throughput import InstancePlace
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.records.workload import LocalWeights, Weights
 from modelzoo.setting import Setting, labels
@@ -46,10 +47,9 @@ OnExhibit = Callable[[Exhibit], None]
 class Request(msgspec.Struct, frozen=True):
     """One workload with the settings to compare; the first is the baseline.
 
-    ``first_group`` is the number of the first setting's group in the result; ``launcher``, if
-    given, starts the workers of all settings, whatever interpreter, image or engine they name; ``locked_mhz`` is the
-    frequency that the GPUs' clocks are locked at; with ``needs_all``, no setting is worth measuring without the others;
-    ``timeout`` is that of ``Remote``, for every worker.
+    ``first_group`` is the number of the first setting's group in the result; ``locked_mhz`` is the frequency that the
+    GPUs' clocks are locked at; with ``needs_all``, no setting is worth measuring without the others; ``timeout`` is
+    that of ``Remote``, for every worker.
     """
 
     workload: Workload
@@ -58,7 +58,6 @@ class Request(msgspec.Struct, frozen=True):
     profiling: bool = False
     audit: bool = True
     first_group: int = 0
-    launcher: Launcher | None = None
     locked_mhz: int | None = None
     needs_all: bool = False
     timeout: float | None = None
@@ -73,19 +72,13 @@ class Request(msgspec.Struct, frozen=True):
                 machine or in the image.
             cpus: the logical CPUs that they are restricted to, by default those of this process.
         """
-        if self.launcher is not None:
-            return self.launcher
         if setting.image is not None:
             return ContainerLauncher(setting.image, interpreter or "python3", cpus)
         return LocalLauncher(interpreter or setting.python or sys.executable, cpus)
 
 
 def listener(
-    workload: str,
-    label: str,
-    round_number: int,
-    on_event: OnEvent,
-    on_exhibit: OnExhibit | None = None,
+    workload: str, label: str, round_number: int, on_event: OnEvent, on_exhibit: OnExhibit | None = None
 ) -> Callable[[Message], None]:
     """Return what passes on a worker's messages as events and exhibits."""
 
@@ -101,13 +94,6 @@ def listener(
 def only_silence(on_event: OnEvent) -> OnEvent:
     """Return ``on_event`` for workers whose progress is not shown, unless they do not answer."""
     return lambda event: on_event(event) if event.message.silence is not None else None
-
-
-class JobEnvironment(msgspec.Struct, frozen=True):
-    """All environment variables of a worker, and what was changed in those of the call."""
-
-    variables: Mapping[str, str]
-    changes: EnvironmentChanges
 
 
 def prepare_job(
@@ -141,13 +127,17 @@ def required(preparation: Preparation) -> Prepared:
     return preparation.prepared
 
 
-def prepare_environment(environ: Mapping[str, str] | None = None) -> JobEnvironment:
+def prepare_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a process that times nothing: plain fp32, with this machine's number of threads."""
-    return job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(usable_threads().count)), environ)
+    return job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(usable_threads().count)), environ)[0]
 
 
-def job_environment(wanted: Mapping[str, str], environ: Mapping[str, str] | None = None) -> JobEnvironment:
-    """Return the environment of a worker: what it inherits, without its fast-math variables, and ``wanted``.
+def job_environment(
+    wanted: Mapping[str, str], environ: Mapping[str, str] | None = None
+) -> tuple[dict[str, str], EnvironmentChanges]:
+    """Return the environment of a worker, and what was changed in that of the call.
+
+    It is what the worker inherits, without its fast-math variables, and ``wanted``.
 
     Args:
         wanted: what the engine needs for the setting. Fast math is among them only if it was asked for.
@@ -157,7 +147,7 @@ def job_environment(wanted: Mapping[str, str], environ: Mapping[str, str] | None
     variables, changes = environment.worker_environment(inherited, wanted)
     variables["PYTHONUNBUFFERED"] = "1"
     variables["TOKENIZERS_PARALLELISM"] = "false"
-    return JobEnvironment(variables, changes)
+    return variables, changes
 
 
 def prepare(request: Request, on_event: OnEvent) -> tuple[Preparation, ...]:
@@ -188,8 +178,7 @@ def _prepare(
     try:
         environ = launcher.environment()
         job = prepare_job(request.workload, settings, environ, earlier)
-        variables = prepare_environment(environ).variables
-        with Remote(launcher, job, variables, listen, request.timeout) as worker:
+        with Remote(launcher, job, prepare_environment(environ), listen, request.timeout) as worker:
             found = worker.call("prepare", result=tuple[Preparation, ...], last=True)
         if len(found) != len(settings):
             raise WorkerError(f"the worker answered for {len(found)} settings, not {len(settings)}")
@@ -248,20 +237,55 @@ def start_worker(
     requested, prepared = request.settings[index], required(preparation)
     judges = validity is not None
     launcher = request.launcher_of(requested, None if judges else preparation.interpreter, cpus)
-    variables = preparation.validation_variables if judges else preparation.variables
-    environment = job_environment(variables, launcher.environment())
+    wanted = preparation.validation_variables if judges else preparation.variables
+    variables, changes = job_environment(wanted, launcher.environment())
     job = Assignment(
         directory=request.workload.place,
         requested=requested,
         prepared=prepared,
         parent=os.getpid(),
-        environment=environment.changes,
+        environment=changes,
         math_mode=preparation.math_mode,
         validity=validity,
     )
     label = labels(request.settings)[index]
     listen = listener(request.workload.name, label, round_number, on_event, on_exhibit)
-    return Remote(launcher, job, environment.variables, listen, request.timeout)
+    return Remote(launcher, job, variables, listen, request.timeout)
+
+
+def start_instance(
+    request: Request,
+    index: int,
+    prepared: Preparation,
+    place: InstancePlace,
+    on_event: OnEvent,
+    round_number: int = 0,
+    sizes: tuple[int, ...] = (),
+) -> Remote:
+    """Start an instance of one setting, without waiting for it to be ready; that is its first answer.
+
+    Args:
+        request: the workload and its settings.
+        index: of the setting.
+        prepared: the setting as resolved.
+        place: the CPUs that it may use.
+        on_event: called with its progress.
+        round_number: of the round that it belongs to.
+        sizes: the batch sizes that it will serve, besides the setting's.
+
+    Raises:
+        ModelzooError: the setting could not be resolved, or the process cannot be started.
+    """
+    cpus = frozenset(place.cpus)
+    instance = start_worker(request, index, prepared, on_event, round_number=round_number, cpus=cpus)
+    instance.send("serve", request.plan, sizes)
+    return instance
+
+
+def looks_of(request: Request, number: int, *, extras: bool) -> Looks:
+    """What an instance looks at in the end: with ``extras``, the first one audits itself in full and reports all."""
+    has_extras = extras and number == 0
+    return Looks(audit=request.audit, full_audit=has_extras, extras=has_extras)
 
 
 def validate(request: Request, validity: ValidityRequest, on_event: OnEvent, on_exhibit: OnExhibit) -> ValidityReport:
@@ -317,11 +341,7 @@ class Shards:
 
 @contextmanager
 def divided(
-    request: Request,
-    validity: ValidityRequest,
-    shard_items: int | None,
-    on_event: OnEvent,
-    on_exhibit: OnExhibit,
+    request: Request, validity: ValidityRequest, shard_items: int | None, on_event: OnEvent, on_exhibit: OnExhibit
 ) -> Iterator[Shards]:
     """Resolve the only setting of ``request``, and have a worker divide the data set; it ends with the block.
 

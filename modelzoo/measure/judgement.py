@@ -102,13 +102,7 @@ class Judging:
         with self._engine.explained_errors():
             inputs = make_inputs(self._work, prepared.setting, prepared.weights)
             found = validate(
-                self._engine,
-                self._work,
-                prepared,
-                inputs,
-                self._request,
-                progress=self._progress,
-                exhibit=self._send,
+                self._engine, self._work, prepared, inputs, self._request, progress=self._progress, exhibit=self._send
             )
         return replace(found, provenance=provenance(self._job, self._engine, self._machine, self._cpus))
 

@@ -21,7 +21,7 @@ import msgspec
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, WorkerError
 from modelzoo.formatting import printable
-from modelzoo.machine.linux import allowed_cpus, current_cpus
+from modelzoo.machine.linux import allowed_cpus, current_cpus, format_cpu_list
 from modelzoo.measure.guardian import GROUP, GUARDIAN
 from modelzoo.records.protocol import Job, Message, decode_message, encode_job
 from modelzoo.workload.discovery import PACKAGE, import_root, installation_advice
@@ -106,7 +106,7 @@ class LocalLauncher(msgspec.Struct, frozen=True):
         # Before the interpreter allocates any memory; also if a library has bound this thread, whose CPUs the worker
         # would inherit.
         if self.cpus is not None or current_cpus() != cpus:
-            command = ["taskset", "--cpu-list", ",".join(map(str, sorted(cpus))), *command]
+            command = ["taskset", "--cpu-list", format_cpu_list(cpus), *command]
         try:
             return start_guarded(command, environment, stderr)
         except OSError as error:
@@ -211,18 +211,9 @@ def explain_end(code: int, output: str, where: str, hint: str) -> ModelzooError:
     return WorkerError(f"the worker process ended with code {code}: {lines[-1] if lines else 'no output'}")
 
 
-class Interpreter(msgspec.Struct, frozen=True, array_like=True):
-    """What an interpreter says about itself.
-
-    Attributes:
-        version: of Python, major and minor.
-        modules: those of ``REQUIRED`` that it has.
-        suite: path of the suite's package that it finds by itself; ``None`` if it finds none.
-    """
-
-    version: tuple[int, int]
-    modules: tuple[str, ...]
-    suite: str | None
+Interpreter = tuple[tuple[int, int], tuple[str, ...], str | None]
+"""What an interpreter says about itself: its version of Python, major and minor; those of ``REQUIRED`` that it has; the
+path of the suite's package that it finds by itself, ``None`` if it finds none."""
 
 
 def find_interpreter(name: str) -> str:
@@ -238,11 +229,11 @@ def find_interpreter(name: str) -> str:
         raise UsageError(f"python={name} is a directory; name the interpreter in it, for example {name}/bin/python")
     if not path.is_file():
         raise UsageError(f"python={name} does not exist; {_ADVICE}")
-    about = _ask(str(path))
-    if about.version < OLDEST:
-        found, oldest = (".".join(map(str, each)) for each in (about.version, OLDEST))
+    version, modules, _ = _ask(str(path))
+    if version < OLDEST:
+        found, oldest = (".".join(map(str, each)) for each in (version, OLDEST))
         raise UsageError(f"python={name} is Python {found}; the suite needs {oldest} or newer")
-    missing = [module for module in REQUIRED if module not in about.modules]
+    missing = [module for module in REQUIRED if module not in modules]
     if missing:
         raise UsageError(f"python={name} lacks {', '.join(missing)}; {_ADVICE}")
     return str(path)
@@ -255,7 +246,7 @@ def suite_path(python: str, environ: Mapping[str, str]) -> Mapping[str, str]:
         EnvironmentProblem: the cache cannot be written to.
     """
     if python != sys.executable:
-        suite = _ask(python).suite
+        _, _, suite = _ask(python)
         if suite is not None and Path(suite).resolve().parent == PACKAGE:
             return {}
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(import_root()), environ.get("PYTHONPATH")]))}
@@ -267,7 +258,8 @@ def _ask(python: str) -> Interpreter:
         done = subprocess.run(
             [python, "-c", _PROBE, *REQUIRED], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False
         )
-        return msgspec.json.decode((done.stdout.splitlines() or [""])[-1], type=Interpreter)
+        about: Interpreter = msgspec.json.decode((done.stdout.splitlines() or [""])[-1], type=Interpreter)
+        return about
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = error.strerror if isinstance(error, OSError) else f"no answer within {_PROBE_SECONDS} s"
         raise UsageError(f"python={python} cannot be run as an interpreter: {reason}; {_ADVICE}") from error

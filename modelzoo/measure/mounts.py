@@ -70,38 +70,26 @@ def named_files(job: Job, environ: Mapping[str, str]) -> tuple[str, ...]:
         job: as for a worker on this machine.
         environ: the environment of the call.
     """
-    return tuple(dict.fromkeys(_named(job, environ)))
+    library, _, model = job.directory.partition(":")
+    found: list[str | None] = []
+    if library in LIBRARIES:
+        found += [model] if Path(model).is_absolute() else []
+    elif _in_image(job.directory) is None:
+        found.append(job.directory)
+    for setting in job.settings:
+        found += [setting.weights.partition(MEMBER)[0] if setting.weights not in SOURCES else None, setting.input]
+    found += [each.path.partition(MEMBER)[0] for each in known_weights(job) if isinstance(each, LocalWeights)]
+    found.append(path_in(environ, "MODELZOO_WEIGHTS"))
+    if not isinstance(job, PrepareJob) and job.validity is not None:
+        found.append(job.validity.data)
+    found += _certificates(job, environ).values()
+    return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
-def own_weights(environ: Mapping[str, str]) -> str | None:
-    """The user's directory of checkpoints, if there is one."""
-    return _path_in(environ, "MODELZOO_WEIGHTS")
-
-
-def _path_in(environ: Mapping[str, str], name: str) -> str | None:
+def path_in(environ: Mapping[str, str], name: str) -> str | None:
+    """The absolute path in a variable, such as ``MODELZOO_WEIGHTS``; ``None`` if it is not set."""
     found = environ.get(name)
     return str(Path(found).expanduser().absolute()) if found else None
-
-
-def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
-    library, _, model = job.directory.partition(":")
-    if library in LIBRARIES:
-        if Path(model).is_absolute():
-            yield model
-    elif _in_image(job.directory) is None:
-        yield job.directory
-    for setting in job.settings:
-        if setting.weights not in SOURCES:
-            yield setting.weights.partition(MEMBER)[0]
-        if setting.input is not None:
-            yield setting.input
-    yield from (each.path.partition(MEMBER)[0] for each in known_weights(job) if isinstance(each, LocalWeights))
-    own = own_weights(environ)
-    if own is not None:
-        yield own
-    if not isinstance(job, PrepareJob) and job.validity is not None and job.validity.data is not None:
-        yield job.validity.data
-    yield from _certificates(job, environ).values()
 
 
 def _may_download(job: Job, environ: Mapping[str, str]) -> bool:
@@ -111,7 +99,7 @@ def _may_download(job: Job, environ: Mapping[str, str]) -> bool:
 
 def _certificates(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     """The files of certificates that a container which may download is shown, by the variable that names each."""
-    named = {name: _path_in(environ, name) for name in _CERTIFICATES} if _may_download(job, environ) else {}
+    named = {name: path_in(environ, name) for name in _CERTIFICATES} if _may_download(job, environ) else {}
     return {name: path for name, path in named.items() if path is not None}
 
 

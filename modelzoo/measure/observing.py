@@ -7,6 +7,7 @@ by 1 % shows. Pure numpy; torch is not imported.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,8 @@ from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
 from modelzoo.evidence.observation import RANDOM_OUTPUTS
 from modelzoo.evidence.recording import Phases
 from modelzoo.frozen import replace
-from modelzoo.measure.generation import Generating
-from modelzoo.measure.loading import Built
+from modelzoo.measure.pipeline import Generating
+from modelzoo.measure.preparation import Built
 from modelzoo.records.protocol import Looks, Progress, Send
 from modelzoo.records.run import Observed, Prepared
 from modelzoo.records.run_report import GenerationPhase
@@ -110,9 +111,7 @@ def output_error(name: str, expected: NDArray[Any], found: NDArray[Any] | None) 
 
 
 def _finite(value: Any) -> float | None:
-    import numpy as np
-
-    return float(value) if np.isfinite(value) else None
+    return float(value) if math.isfinite(value) else None
 
 
 def matched_detections(expected: Pictures, found: Pictures) -> MatchedDetections:

@@ -19,20 +19,10 @@ from modelzoo.errors import KINDS, EnvironmentProblem, ModelzooError, NoAnswerEr
 from modelzoo.formatting import duration
 from modelzoo.frozen import replace
 from modelzoo.measure.container import Launcher
-from modelzoo.measure.whereabouts import ASK, DUMP, dumped
+from modelzoo.measure.worker import ASK, DUMP, dumped
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
-from modelzoo.records.protocol import (
-    PROTOCOL,
-    Answer,
-    Failed,
-    Hello,
-    Job,
-    Located,
-    Message,
-    Progress,
-    Silence,
-)
+from modelzoo.records.protocol import PROTOCOL, Answer, Failed, Hello, Job, Located, Message, Progress, Silence
 
 OnMessage = Callable[[Message], None]
 """Called with each ``Progress`` and ``Exhibit`` of a worker."""
@@ -141,11 +131,6 @@ class Remote:
             self._stdout.close()
             self._stderr.close()
 
-    @property
-    def pid(self) -> int:
-        """The id of its process; of a container, that of its ``docker run``."""
-        return self._worker.process.pid
-
     def fileno(self) -> int:
         """The descriptor to ``select`` for reading; when it is readable, call ``answers``."""
         return self._stdout.fileno()
@@ -156,12 +141,7 @@ class Remote:
         return self.wait(result)
 
     def send(
-        self,
-        name: str,
-        *arguments: object,
-        since: float | None = None,
-        phase: str | None = None,
-        last: bool = False,
+        self, name: str, *arguments: object, since: float | None = None, phase: str | None = None, last: bool = False
     ) -> None:
         """Call a method without waiting for it. A worker that was suspended goes on.
 
@@ -259,8 +239,11 @@ class Remote:
             return None
         if isinstance(message, Failed):
             raise KINDS.get(message.error_kind, ModelzooError)(message.error)
-        if isinstance(message, Hello):
-            self._check(message)
+        if isinstance(message, Hello) and message.protocol != PROTOCOL:
+            raise EnvironmentProblem(
+                f"the suite in {self._launcher.name} is version {message.version} with protocol {message.protocol}, "
+                f"this one {__version__} with protocol {PROTOCOL}: use the same version of the suite on both sides"
+            )
         if isinstance(message, Answer):
             if self._heard is None:
                 raise WorkerError("the worker sent an answer that it was not asked for")
@@ -272,13 +255,6 @@ class Remote:
         if isinstance(message, (Progress, Exhibit)):
             self._on_message(message)
         return None
-
-    def _check(self, hello: Hello) -> None:
-        if hello.protocol != PROTOCOL:
-            raise EnvironmentProblem(
-                f"the suite in {self._launcher.name} is version {hello.version} with protocol {hello.protocol}, this "
-                f"one {__version__} with protocol {PROTOCOL}: use the same version of the suite on both sides"
-            )
 
     def _decoded(self, answer: Answer, kind: type[T]) -> T:
         try:

@@ -146,7 +146,7 @@ class _Part:
     @property
     def is_required(self) -> bool:
         """Whether it gets another sweep whatever the data says."""
-        return self.rounds.can_run and self.rounds.sweeps < self.needed
+        return self.rounds.can_run and self.ahead > 0
 
     @property
     def is_fixed(self) -> bool:
@@ -163,7 +163,7 @@ class _Part:
     @property
     def ahead(self) -> int:
         """How many sweeps it still gets before the data may end them."""
-        return max(0, min(self.design.looks, default=0) - self.rounds.sweeps)
+        return max(0, self.needed - self.rounds.sweeps)
 
     def processes(self) -> list[list[tuple[float, ...]]]:
         """The samples of each setting, by process."""

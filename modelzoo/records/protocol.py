@@ -149,7 +149,7 @@ class Progress(msgspec.Struct, frozen=True, tag="progress"):
 
 
 class Located(msgspec.Struct, frozen=True, tag="located"):
-    """Where the worker is, which its parent has asked by a signal (``modelzoo.measure.whereabouts``)."""
+    """Where the worker is, which its parent has asked by a signal (``modelzoo.measure.worker``)."""
 
     where: str
 

@@ -11,7 +11,7 @@ from modelzoo.frozen import Public, Word
 LATENCY, ISSUE, DEVICE = "latency", "issue", "device"
 """Names of the series that a clock records: the time from the start of a call to its result; that in which the host
 issued the work to an accelerator, which is never a latency; and that between two device events around the work. See
-``modelzoo.measure.clock``."""
+``modelzoo.measure.sampler``."""
 
 Time = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e9)]
 """What a call can take: see ``is_time``."""

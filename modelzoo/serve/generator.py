@@ -6,33 +6,129 @@ latencies longer, never shorter. This is the definition of MLPerf: "Latency is d
 was scheduled to pass a query to the SUT, to the time it receives a reply" (``inference_rules.adoc``, "LoadGen
 Operation", https://github.com/mlcommons/inference_policies).
 
-When requests arrive: a whole schedule, made before the first of them is due.
-
-A bounded queue in front of idle instances, with dynamic batching.
-
-A batch is dispatched to an idle instance as soon as enough requests wait for a full one, or the oldest has waited for
-the longest permitted time. Requests are taken in the order of their arrival, and the instance that has been idle for
-the longest time gets them. This is the dynamic batcher of inference servers, with a maximum size and a maximum delay of
-the queue (Triton Inference Server, "Dynamic Batcher", https://docs.nvidia.com/deeplearning/triton-inference-server,
-user_guide/model_configuration).
+In front of idle instances is a bounded queue, with dynamic batching. A batch is dispatched to an idle instance as soon
+as enough requests wait for a full one, or the oldest has waited for the longest permitted time. Requests are taken in
+the order of their arrival, and the instance that has been idle for the longest time gets them. This is the dynamic
+batcher of inference servers, with a maximum size and a maximum delay of the queue (Triton Inference Server, "Dynamic
+Batcher", https://docs.nvidia.com/deeplearning/triton-inference-server, user_guide/model_configuration).
 """
 
 from __future__ import annotations
 
 import math
+import select
+import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
+from modelzoo.errors import ModelzooError
+from modelzoo.measure.process import Remote, seconds_until
 from modelzoo.measure.sampler import without_collection
-from modelzoo.serve.servers import Reply, Server
+from modelzoo.records.serving import BatchDone, LatencyBound
+from modelzoo.stats.early_stopping import most_over
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+class Reply(NamedTuple):
+    """One instance has finished its batch.
+
+    Attributes:
+        instance: its number, from 0.
+        started: when it began, in seconds of the server's clock.
+        ended: when it had finished.
+        error: why it has died instead; it takes no more batches.
+    """
+
+    instance: int
+    started: float
+    ended: float
+    error: str | None = None
+
+
+class Server(Protocol):
+    """Instances of one model. What drives them is the same for processes, for tests and for benchmarks.
+
+    Attributes:
+        instances: their number.
+        fixed_size: the only batch size that they can run, to which smaller batches are padded; ``None``: they run any.
+    """
+
+    instances: int
+    fixed_size: int | None
+
+    def now(self) -> float:
+        """Seconds of the clock that all times are given in."""
+
+    def start(self, instance: int, size: int) -> None:
+        """Give an idle instance a batch of ``size`` requests, without waiting for it."""
+
+    def wait(self, until: float) -> Sequence[Reply]:
+        """Wait until ``until``, or until there are replies; return the replies, which may be none."""
+
+
+class ProcessServer:
+    """Running instances that are ready. It neither starts nor ends them.
+
+    Args:
+        instances: by their numbers.
+        fixed_size: as in ``Server``.
+        watch: what it waits with, opened before the instances were started: the time-out of ``epoll`` is in whole
+            milliseconds, so it sleeps in ``select``, whose descriptors have to be below 1,024.
+        polls: never sleep. That is for a loop that has a core of its own: a virtual CPU that has gone to sleep wakes up
+            milliseconds late, and so would the loop and any other thread on it.
+    """
+
+    def __init__(
+        self, instances: Sequence[Remote], fixed_size: int | None, watch: select.epoll, *, polls: bool
+    ) -> None:
+        self.instances, self.fixed_size = len(instances), fixed_size
+        self._remotes, self._polls = tuple(instances), polls
+        self._by_descriptor = {each.fileno(): number for number, each in enumerate(instances)}
+        self._watch = watch
+        for descriptor in self._by_descriptor:
+            watch.register(descriptor, select.EPOLLIN)
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def start(self, instance: int, size: int) -> None:
+        self._remotes[instance].send("batch", size, phase="serve")
+
+    def wait(self, until: float) -> Sequence[Reply]:
+        due = self._due(until)
+        while True:
+            if not self._polls:
+                select.select((self._watch,), (), (), seconds_until(due))
+            ready = self._watch.poll(0)
+            if ready:
+                return [reply for each, _ in ready for reply in self._read(each)]
+            now = time.monotonic()
+            if now >= until:
+                return ()
+            if now >= due:
+                for remote in self._remotes:
+                    remote.attend()
+                due = self._due(until)
+
+    def _due(self, until: float) -> float:
+        """When the wait ends at the latest; one without an end does so when an instance has not answered for long."""
+        return min((each.due for each in self._remotes), default=until) if math.isinf(until) else until
+
+    def _read(self, descriptor: int) -> list[Reply]:
+        number = self._by_descriptor[descriptor]
+        try:
+            replies = self._remotes[number].answers(BatchDone)
+        except ModelzooError as error:
+            self._watch.unregister(descriptor)
+            return [Reply(number, 0.0, 0.0, str(error))]
+        return [Reply(number, each.started, each.ended) for each in replies]
 
 
 def poisson(rate: float, queries: int, seconds: float, seed: tuple[int, ...]) -> NDArray[np.float64]:
@@ -163,18 +259,6 @@ LEAD = 0.02
 """Seconds from the call to the start of the schedule, so that the first arrival is not late."""
 
 
-class GiveUp(msgspec.Struct, frozen=True):
-    """When a run cannot meet its bound any more, whatever else happens.
-
-    Attributes:
-        seconds: the bound.
-        over: most requests that may take longer or be rejected.
-    """
-
-    seconds: float
-    over: int
-
-
 @dataclass
 class Served:
     """What happened to each request. Times are in seconds of the server's clock, and NaN for what did not happen.
@@ -210,15 +294,16 @@ class Served:
         return [taken - due for due, taken in zip(self.due, self.admitted) if taken == taken]
 
 
-def serve(server: Server, arrivals: Sequence[float], batching: Batching, give_up: GiveUp | None = None) -> Served:
+def serve(server: Server, arrivals: Sequence[float], batching: Batching, bound: LatencyBound | None = None) -> Served:
     """Let requests arrive at ``arrivals`` (seconds from the start, ascending), and wait for all replies.
 
     Args:
         server: its instances are idle.
         arrivals: one per request.
         batching: how they wait.
-        give_up: end early if this happens.
+        bound: end early once it cannot be met any more, whatever else happens.
     """
+    allowed = None if bound is None else most_over(len(arrivals), bound.percentile / 100)
     begun = server.now() + LEAD
     due = [begun + float(each) for each in arrivals]
     count, following, over = len(due), 0, 0
@@ -245,9 +330,9 @@ def serve(server: Server, arrivals: Sequence[float], batching: Batching, give_up
                 found.ended = now
                 for request in requests:
                     dispatched[request], replied[request] = given, now
-                    over += give_up is not None and now - due[request] > give_up.seconds
+                    over += bound is not None and now - due[request] > bound.seconds
             # The bound cannot be met any more, or an instance has died.
-            found.given_up = found.given_up or (give_up is not None and over > give_up.over)
+            found.given_up = found.given_up or (allowed is not None and over > allowed)
             if found.given_up or dispatcher.errors:
                 dispatcher.drop()
                 following = count

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from modelzoo.errors import UsageError
+from modelzoo.formatting import counted
 from modelzoo.frozen import replace
 from modelzoo.records.load import GeneratorPlace
 from modelzoo.records.machine import Core, Topology
@@ -33,16 +34,17 @@ def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> 
     """
     free = {node: list(topology.on_node(node)) for node in topology.nodes}
     largest = max(map(len, free.values()), default=0)
+    asked = f"{instances} × {counted(cores, 'core')}"
     if cores > largest:
         raise UsageError(
-            f"{instances} × {_cores(cores)}: no NUMA node has more than {_cores(largest)} ({topology.text})"
+            f"{asked}: no NUMA node has more than {counted(largest, 'core')} ({topology.text})"
             f"; give --cores-per-instance {largest} or fewer"
         )
     most = most_instances(topology, cores)
     if instances > most:
         raise UsageError(
-            f"{instances} × {_cores(cores)}: the NUMA nodes have room for only {most} "
-            f"instance{'s' if most > 1 else ''} of {_cores(cores)} ({topology.text}); give fewer instances or cores"
+            f"{asked}: the NUMA nodes have room for only "
+            f"{counted(most, 'instance')} of {counted(cores, 'core')} ({topology.text}); give fewer instances or cores"
         )
     places = []
     for _ in range(instances):
@@ -63,7 +65,7 @@ def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> 
     threads = sum(len(place.cpus) for place in places)
     if topology.quota is not None and threads > topology.quota:
         raise UsageError(
-            f"{instances} × {_cores(cores)}, {threads} threads: the control group's quota allows {topology.quota:g} "
+            f"{asked}, {threads} threads: the control group's quota allows {topology.quota:g} "
             "CPUs, so instances would be stopped in turns; give fewer instances or cores, or raise the quota"
         )
     return tuple(places)
@@ -83,10 +85,6 @@ def _take(free: Sequence[Core], cores: int) -> list[Core]:
         chosen += cluster[:left]
         del cluster[:left]
     return sorted(chosen, key=lambda core: core.cpus)
-
-
-def _cores(number: int) -> str:
-    return f"{number} core{'s' if number != 1 else ''}"
 
 
 def most_instances(topology: Topology, cores: int) -> int:

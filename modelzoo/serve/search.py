@@ -1,8 +1,7 @@
-"""The runs of a call: repeats with new instances, and in each of them one run, or the search for the highest rate.
+"""The runs of a call under load: repeats with new instances, and in each one run, or the search for the highest rate.
 
-The instances of a repeat are started, calibrated, given to the generator, and asked what they ran.
-
-Where to look for the highest rate that meets a bound: bracketing, then bisection. Pure.
+The instances of a repeat are started, calibrated, given to the generator, and asked what they ran. The highest rate
+that meets a bound is looked for by bracketing, then by bisection.
 
 LoadGen's rules describe the same search: "LoadGen will use a binary search to find a candidate value. It will then
 verify stability by testing the value 5 times" (``inference_rules.adoc``, "LoadGen Operation",
@@ -14,26 +13,163 @@ from __future__ import annotations
 
 import math
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from statistics import median
 
 import msgspec
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.linux import read_throttling
-from modelzoo.measure.jobs import OnEvent, Request
-from modelzoo.records.load import Flaw, GeneratorPlace, Load, LoadPlan, LoadRun, LoadSession
+from modelzoo.measure.jobs import OnEvent, Request, looks_of, start_instance
+from modelzoo.records.load import (
+    BatchCount,
+    Calibration,
+    Flaw,
+    GeneratorPlace,
+    InstanceUse,
+    Load,
+    LoadPlan,
+    LoadRun,
+    LoadSession,
+    Scenario,
+)
 from modelzoo.records.machine import Throttling
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import now
 from modelzoo.records.serving import InstanceReport, Ready
 from modelzoo.records.throughput import InstancePlace
-from modelzoo.results.load import RESOLUTION, is_slow_alone
+from modelzoo.results.load import RESOLUTION, SINGLE_STREAM_PERCENT, is_slow_alone, lateness, reasons
+from modelzoo.serve.generator import Batching, ProcessServer, Server, poisson, serve, stream
 from modelzoo.serve.places import settled
-from modelzoo.serve.runs import calibrate, measure
-from modelzoo.serve.servers import ProcessServer, Server, looks_of, start_instance
 from modelzoo.setting import Setting
+from modelzoo.stats.early_stopping import queries_for
+
+CALIBRATION_SECONDS, CALIBRATION_BATCHES = 3.0, 8
+"""How long full batches run on all instances before the first run, and how many each instance has at least."""
+OVER = 3
+"""A run is long enough for a bound if so many requests may exceed it: with none, a single one would decide."""
+SERVER_SECONDS, OTHER_SECONDS = 30.0, 10.0
+"""Minimum length of a run unless it was given …"""
+SHOWING_SECONDS = 120.0
+"""… and of one that has to show a bound: neighbouring requests wait in the same queue, so it takes several times as
+many as if they were independent."""
+UNBOUNDED_QUERIES = 101
+"""Minimum of requests without a bound: enough for p99."""
+
+
+def calibrate(server: Server, size: int, seconds: float = CALIBRATION_SECONDS) -> Calibration:
+    """Keep all instances busy with full batches, and measure what one takes.
+
+    Args:
+        server: its instances are idle.
+        size: requests of a batch.
+        seconds: how long.
+
+    Raises:
+        WorkerError: an instance died. The others could serve without it, but that would be another measurement.
+    """
+    begun, samples = server.now(), []
+    answered = dict.fromkeys(range(server.instances), 0)
+    for instance in answered:
+        server.start(instance, size)
+    running, until = server.instances, begun + seconds
+    ended = begun
+    while running:
+        for reply in server.wait(math.inf):
+            running -= 1
+            if reply.error is not None:
+                raise WorkerError(f"instance {reply.instance} died before the first run: {reply.error}")
+            ended = server.now()
+            samples.append(reply.ended - reply.started)
+            answered[reply.instance] += 1
+            if ended < until or answered[reply.instance] < CALIBRATION_BATCHES:
+                server.start(reply.instance, size)
+                running += 1
+    return Calibration(size, tuple(samples), size * len(samples) / (ended - begun))
+
+
+def arrivals(plan: LoadPlan, rate: float | None, seed: int, capacity: float) -> Sequence[float]:
+    """Return when the requests of a run arrive, in seconds from its start.
+
+    Args:
+        plan: of the server or the offline scenario.
+        rate: requests per second; ``None`` offline.
+        seed: beside that of the plan; another one gives another schedule.
+        capacity: requests per second that the instances have answered, for the length of an offline run.
+    """
+    if plan.scenario is Scenario.OFFLINE or rate is None:
+        least = CALIBRATION_BATCHES * plan.batch * plan.instances
+        seconds = OTHER_SECONDS if plan.duration is None else plan.duration
+        wanted = plan.queries if plan.queries is not None and plan.duration is None else math.ceil(capacity * seconds)
+        return [0.0] * max(wanted, plan.queries or least)
+    queries, seconds = _minima(plan)
+    found: list[float] = poisson(rate, queries, seconds, (plan.seed, seed)).tolist()
+    return found
+
+
+def _minima(plan: LoadPlan) -> tuple[int, float]:
+    """Requests and seconds of a run at least. If one of the two was given, the other does not matter."""
+    if plan.queries is not None or plan.duration is not None:
+        return plan.queries or 1, plan.duration or 0.0
+    if plan.scenario is not Scenario.SERVER:
+        return queries_for(OVER, SINGLE_STREAM_PERCENT / 100), OTHER_SECONDS
+    bounded = queries_for(OVER, plan.bound.percentile / 100) if plan.bound is not None else UNBOUNDED_QUERIES
+    return bounded, SHOWING_SECONDS if plan.bound is not None and not plan.is_search else SERVER_SECONDS
+
+
+def least_seconds(plan: LoadPlan) -> float:
+    """Return how long the requests of a run arrive at least."""
+    queries, seconds = _minima(plan)
+    return seconds if plan.rate is None else max(seconds, queries / plan.rate)
+
+
+def measure(
+    server: Server, plan: LoadPlan, rate: float | None, repeat: int, seed: int, calibration: Calibration
+) -> LoadRun:
+    """Put the load of ``plan`` on ``server``, and return the record of what happened, with its verdict.
+
+    Args:
+        server: its instances are idle.
+        plan: what was asked for.
+        rate: requests per second; ``None`` if the scenario has none.
+        repeat: number of the repeat.
+        seed: of its schedule, beside that of the plan.
+        calibration: what full batches took.
+    """
+    started = now()
+    if plan.scenario is Scenario.SINGLE_STREAM:
+        served = stream(server, *_minima(plan))
+    else:
+        schedule = arrivals(plan, rate, seed, calibration.rate)
+        # Offline all requests wait at the start, and there is nothing to wait for.
+        wait, queue = (0.0, len(schedule)) if plan.scenario is Scenario.OFFLINE else (plan.max_wait, plan.queue)
+        # In a search, a run that cannot pass any more ends; otherwise it shows by how much it fails.
+        served = serve(server, schedule, Batching(plan.batch, wait, queue), plan.bound if plan.is_search else None)
+    dispatcher = served.dispatcher
+    batch_seconds = median(calibration.seconds) if calibration.seconds else 0.0
+    run = LoadRun(
+        repeat=repeat,
+        rate=rate,
+        seed=seed,
+        started=started,
+        requests=len(served.due),
+        seconds=served.ended - served.begun,
+        latencies=tuple(round(each, 6) for each in served.latencies()),
+        rejected=served.rejected,
+        # Only a schedule can be missed: all requests of the other scenarios are there when they are taken.
+        lateness=lateness(served.lateness() if plan.scenario is Scenario.SERVER else (), batch_seconds),
+        batches=tuple(BatchCount(size, count) for size, count in sorted(dispatcher.sizes.items())),
+        padded=dispatcher.padded,
+        uses=tuple(
+            InstanceUse(count, busy, dispatcher.errors.get(instance))
+            for instance, (count, busy) in enumerate(zip(dispatcher.batches, dispatcher.busy_seconds))
+        ),
+        given_up=served.given_up,
+    )
+    return replace(run, reasons=reasons(run, plan.bound, is_search=plan.is_search))
+
 
 START = 0.7
 """The share of the capacity with which a search begins."""
@@ -170,7 +306,7 @@ class Deployment(msgspec.Struct, frozen=True):
         prepared: the setting as resolved.
         places: the CPUs of each instance.
         generator: those of the generator.
-        on_event: called with the progress of the first instance.
+        on_event: called with the progress of the instances.
     """
 
     request: Request
@@ -211,12 +347,8 @@ def open_session(
     with ExitStack() as stack:
         watch = stack.enter_context(select.epoll())
         instances = [
-            stack.enter_context(
-                start_instance(
-                    site.request, 0, site.prepared, place, site.on_event, repeat, sizes=sizes, is_first=number == 0
-                )
-            )
-            for number, place in enumerate(site.places)
+            stack.enter_context(start_instance(site.request, 0, site.prepared, place, site.on_event, repeat, sizes))
+            for place in site.places
         ]
         started = now()
         for each in instances:

@@ -1,6 +1,5 @@
 """Search the fastest setting of a workload on this machine.
 
-``driver`` runs the stages of a race, here and in ``modelzoo throughput``. ``grid`` declares what is tried here,
-``halving`` divides the time among the stages, ``choice`` finds candidates that must not win and picks the winner, and
-``search`` measures them.
+``search`` has the race, here and in ``modelzoo throughput``, and runs this one. ``grid`` declares what is tried,
+``decisions`` divides the time among the stages, finds candidates that must not win, and picks the winner.
 """

@@ -108,13 +108,6 @@ class Environment(msgspec.Struct, frozen=True):
     is_limited: bool = False
 
 
-class Grid(msgspec.Struct, frozen=True):
-    """The settings of a search, the default first, and what was left out."""
-
-    settings: tuple[Setting, ...]
-    left_out: tuple[LeftOut, ...] = ()
-
-
 def read_environment(machine: Machine, base: Setting, *, has_data: bool) -> Environment:
     """Return what is missing here. torch is not imported.
 
@@ -148,8 +141,10 @@ def read_environment(machine: Machine, base: Setting, *, has_data: bool) -> Envi
     return Environment(machine.threads.count, allowed, tuple(missing), is_limited=allowed < logical)
 
 
-def declared(base: Setting, goal: Goal, environment: Environment, batch: int) -> Grid:
-    """Return the grid for ``base`` on a machine like this. Pure.
+def declared(
+    base: Setting, goal: Goal, environment: Environment, batch: int
+) -> tuple[tuple[Setting, ...], tuple[LeftOut, ...]]:
+    """Return the grid for ``base`` on a machine like this, the default first, and what was left out. Pure.
 
     Args:
         base: the default setting: the options of the call.
@@ -164,10 +159,10 @@ def declared(base: Setting, goal: Goal, environment: Environment, batch: int) ->
         setting = base.replace(**changes) if not obstacles and _makes_sense(base, changes) else None
         if setting is not None and setting not in settings:
             settings.append(setting)
-    return Grid(tuple(settings), tuple(left_out))
+    return tuple(settings), tuple(left_out)
 
 
-def exact(base: Setting, settings: Sequence[Setting], environment: Environment, batch: int) -> Grid:
+def exact(base: Setting, settings: Sequence[Setting], environment: Environment, batch: int) -> tuple[Setting, ...]:
     """Return the grid of ``--vary``: these settings, after the default. Pure.
 
     Args:
@@ -189,7 +184,7 @@ def exact(base: Setting, settings: Sequence[Setting], environment: Environment, 
     if not 1 < len(found) <= LARGEST:
         count = len(found) - 1
         raise UsageError(f"--vary names {count} settings besides the default; a search needs 1 to {LARGEST - 1}")
-    return Grid(tuple(found))
+    return tuple(found)
 
 
 def _listed(goal: Goal, environment: Environment, batch: int, left_out: dict[LeftOut, None]) -> Iterator[Changes]:

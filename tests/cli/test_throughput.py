@@ -19,7 +19,7 @@ from modelzoo.records.throughput import ConfigurationRun
 from modelzoo.results import store
 from modelzoo.results import throughput as results
 from modelzoo.serve import configurations as search
-from modelzoo.serve.round import RoundResult, Task
+from modelzoo.serve.configurations import RoundResult, Task
 
 FROM_1_TO_30 = ",".join(map(str, range(1, 31)))
 
@@ -37,7 +37,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[ConfigurationRun]:
 
     monkeypatch.setattr(facts, "read_machine", lambda: SERVER)
     monkeypatch.setattr(machine_topology, "read_topology", lambda: topology(4))
-    monkeypatch.setattr(search, "run_configuration", run)
+    monkeypatch.setattr(Task, "run", run)
     monkeypatch.setattr(search, "prepare", lambda request, on_event: tuple(Preparation() for _ in request.settings))
     return seen
 
@@ -118,14 +118,14 @@ def test_an_interrupted_call_keeps_what_was_finished(
     rounds: list[ConfigurationRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exit code 130, and the table of the finished rounds."""
-    before = search.run_configuration
+    before = Task.run
 
     def interrupted(task: Task, on_event: Any) -> RoundResult:
         if len(rounds) == 3:
             raise KeyboardInterrupt
         return before(task, on_event)
 
-    monkeypatch.setattr(search, "run_configuration", interrupted)
+    monkeypatch.setattr(Task, "run", interrupted)
     code, _, err = measure(tmp_path / "r.json", "--instances", "1,4", "--rounds", "4")
     assert code == 130
     assert "interrupted; 3 finished rounds" in err

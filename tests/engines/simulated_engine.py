@@ -15,7 +15,7 @@ from engines.fake_engine import FakeEngine, FakeModel, FakeSession
 from simulated_device import SimulatedDevice
 
 from modelzoo.engines.torch.devices import device_problem
-from modelzoo.measure import clock
+from modelzoo.measure import sampler
 from modelzoo.records.workload import Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
@@ -45,7 +45,7 @@ class SimulatedSession(FakeSession):
     def __init__(self, setting: ResolvedSetting) -> None:
         super().__init__(setting)
         self.device = SimulatedDevice(lost_after=setting.seed or None, memory=ROOM)
-        clock.perf_counter_ns = self.device.stamp  # type: ignore[assignment]  # an ordinary function
+        sampler.perf_counter_ns = self.device.stamp  # type: ignore[assignment]  # an ordinary function
 
     @contextmanager
     def active(self) -> Iterator[tuple[str, ...]]:

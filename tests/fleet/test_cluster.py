@@ -53,7 +53,7 @@ def other(**packages: str) -> dict[str, Any]:
         ({"worker": {**WORKER, "nthreads": 8}}, "was not started with 'dask worker tcp://here:1 --nworkers 1 --nthr"),
         ({"worker": {**WORKER, "resources": {}}}, "was not started with 'dask worker tcp://here:1 "),
         ({"host": ModuleNotFoundError("No module named 'modelzoo'")}, "w0 cannot import modelzoo: No module named"),
-        ({"host": task.Host("zoo1", {"modelzoo": "9"}, 1.0)}, "host zoo1 has modelzoo: 9 instead of "),
+        ({"host": task.Host("zoo1", {"modelzoo": "9"}, is_slow=False)}, "host zoo1 has modelzoo: 9 instead of "),
     ],
 )
 def test_a_worker_that_differs_is_named(differs: dict[str, Any], problem: str) -> None:
@@ -66,7 +66,7 @@ def test_a_worker_that_differs_is_named(differs: dict[str, Any], problem: str) -
 
 def test_hosts_are_called_by_their_names() -> None:
     """With the name of the Dask worker if several are on one host; those that wake up often are known."""
-    cluster = Cluster(FakeClient(host=task.Host("zoo1", task.about().facts, 0.02)), "tcp://here:1", "")
+    cluster = Cluster(FakeClient(host=task.Host("zoo1", task.about().facts, is_slow=True)), "tcp://here:1", "")
     assert [member.name for member in cluster.members] == ["zoo0", "zoo1"]
     assert "zoo1" in [each.name for each in cluster.members if each.is_slow]
     cluster = Cluster(FakeClient(host=replace(task.about(), name="zoo0")), "tcp://here:1", "")

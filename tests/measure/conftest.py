@@ -8,7 +8,7 @@ import pytest
 from processes import in_this_process
 from simulated_device import SimulatedDevice
 
-from modelzoo.measure import clock, instance, jobs, pipeline
+from modelzoo.measure import instance, jobs, pipeline, sampler
 from modelzoo.records.protocol import PrepareJob
 
 
@@ -16,7 +16,7 @@ from modelzoo.records.protocol import PrepareJob
 def device(monkeypatch: pytest.MonkeyPatch) -> SimulatedDevice:
     """A simulated device whose time is also that of the host."""
     simulated = SimulatedDevice()
-    for module in (clock, pipeline):
+    for module in (sampler, pipeline):
         monkeypatch.setattr(module, "perf_counter_ns", simulated.stamp)
     return simulated
 

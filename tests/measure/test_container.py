@@ -83,12 +83,13 @@ def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypa
 
 @pytest.mark.parametrize(("device", "gpus"), [("cpu", None), ("cuda:1", ["all"])])
 def test_a_container_has_the_cpus_and_gpus_that_its_setting_uses(
-    device: str, gpus: list[str] | None, engine: FakeDocker
+    device: str, gpus: list[str] | None, engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an instance that shares the machine with others; those on CPUs do not depend on NVIDIA's toolkit."""
     engine.add("zoo:a", worker=ENDS)
     launcher = ContainerLauncher("zoo:a", cpus=frozenset({min(allowed_cpus())}))
-    jobs.prepare(Request(mlp(), (A.replace(device=device),), SHORT, launcher=launcher), silent)
+    monkeypatch.setattr(Request, "launcher_of", lambda *words: launcher)
+    jobs.prepare(Request(mlp(), (A.replace(device=device),), SHORT), silent)
     (call,) = engine.calls("run")
     assert (options(call)["--cpuset-cpus"], options(call).get("--gpus")) == ([str(min(allowed_cpus()))], gpus)
 
@@ -158,7 +159,7 @@ def test_a_container_that_cannot_be_paused_is_an_error(engine: FakeDocker) -> No
     engine.add("zoo:a")
     launcher = ContainerLauncher("zoo:a")
     job = prepare_job(mlp(), (A,))
-    with Remote(launcher, job, prepare_environment(launcher.environment()).variables, print) as worker:
+    with Remote(launcher, job, prepare_environment(launcher.environment()), print) as worker:
         engine.say(problem="Error response from daemon: cgroup freezer is not available")
         with pytest.raises(EnvironmentProblem, match="'docker pause' failed, so .*: cgroup freezer is not available"):
             worker.suspend()

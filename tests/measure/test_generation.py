@@ -17,7 +17,7 @@ from toy_workloads import RANDOM
 
 from modelzoo.errors import UsageError
 from modelzoo.evidence.audit import NoKernelLogError, log_kernels
-from modelzoo.measure.generation import Generating, GenerationClock
+from modelzoo.measure.pipeline import Generating, GenerationClock
 from modelzoo.measure.preparation import prepare
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.profile import DecodingBytes

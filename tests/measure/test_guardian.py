@@ -51,7 +51,7 @@ from modelzoo.workload.discovery import load_workload
 def call():
     launcher = ContainerLauncher("zoo:a") if sys.argv[1:] else LocalLauncher(worker=("-c", {WORKER!r}))
     job = prepare_job(load_workload(Path({str(MLP)!r})), (Setting(),))
-    with Remote(launcher, job, prepare_environment(launcher.environment()).variables, print) as worker:
+    with Remote(launcher, job, prepare_environment(launcher.environment()), print) as worker:
         assert worker.call("turn", result=bool)
         worker.suspend()
         Path("paused").touch()

@@ -11,12 +11,12 @@ import pytest
 from measure.test_measurement import job_for
 from toy_workloads import RANDOM, mlp
 
-from modelzoo.measure import instance
 from modelzoo.measure.instance import Instance
+from modelzoo.measure.preparation import KeptInputs
 from modelzoo.plan import Plan
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.protocol import Assignment, Looks
-from modelzoo.records.serving import InstanceReport
+from modelzoo.records.serving import BatchDone, InstanceReport
 
 pytestmark = pytest.mark.usefixtures("restored")
 
@@ -57,18 +57,18 @@ def test_an_instance_serves_batches_and_windows() -> None:
 def test_no_garbage_is_collected_while_a_batch_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether one is called for or many; Python collects it while the instance waits."""
     running: list[bool] = []
-    run = instance._Batch.run
+    run = Instance._run
 
-    def watched(self: Any) -> Any:
+    def watched(self: Instance, inputs: KeptInputs) -> BatchDone:
         running.append(gc.isenabled())
-        return run(self)
+        return run(self, inputs)
 
     def use(own: Instance) -> None:
         for call in (lambda: own.batch(16), lambda: own.window(0.0, 0.0)):
             call()
             assert gc.isenabled()
 
-    monkeypatch.setattr(instance._Batch, "run", watched)
+    monkeypatch.setattr(Instance, "_run", watched)
     served(use=use, audit=False)
     assert running == [False] * 2
 

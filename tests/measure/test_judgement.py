@@ -139,7 +139,7 @@ def test_a_worker_that_answers_for_another_shard_or_dies_gives_no_result(
         with monkeypatch.context() as patch, pytest.raises(WorkerError, match="for another shard than number 1"):
             patch.setattr(shards.worker, "call", lambda name, shard, result: honest)
             shards.judge(second)
-        os.kill(shards.worker.pid, signal.SIGKILL)
+        os.kill(shards.worker._worker.process.pid, signal.SIGKILL)
         with pytest.raises(WorkerError, match="SIGKILL"):
             shards.judge(second)
 

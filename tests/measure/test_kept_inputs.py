@@ -11,7 +11,7 @@ from measure.test_instance import served
 from measure.test_measurement import job_for, measured
 
 from modelzoo.evidence import subnormal
-from modelzoo.measure.loading import KeptInputs
+from modelzoo.measure.preparation import KeptInputs
 from modelzoo.plan import Plan
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.protocol import Assignment

@@ -11,6 +11,7 @@ import pytest
 from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
+from modelzoo.machine.linux import format_cpu_list
 from modelzoo.measure.jobs import Request, prepare_job
 from modelzoo.measure.launcher import REQUIRED, WORKER, LocalLauncher, find_interpreter, suite_path
 from modelzoo.records.protocol import PrepareJob
@@ -58,7 +59,7 @@ def test_a_worker_does_not_inherit_the_cpu_that_its_parent_is_bound_to(
         with Path(os.devnull).open("wb") as null, pytest.raises(EnvironmentProblem, match="not started"):
             LocalLauncher().start(PrepareJob("", (), None), {}, null)
     own = [sys.executable, *WORKER]
-    assert started == [["taskset", "--cpu-list", ",".join(map(str, sorted(bound))), *own], own]
+    assert started == [["taskset", "--cpu-list", format_cpu_list(bound), *own], own]
 
 
 def test_an_interpreter_that_does_not_exist_any_more_is_one_line() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from modelzoo.engines.torch.engine import TorchEngine
 from modelzoo.errors import UsageError, WeightsError
-from modelzoo.measure.loading import build
-from modelzoo.measure.preparation import prepare
+from modelzoo.measure.preparation import build, prepare
 from modelzoo.records.protocol import Assignment, PrepareJob
 from modelzoo.setting import Setting
 from modelzoo.workload.discovery import load_workload

@@ -17,9 +17,8 @@ from toy_workloads import MLP, RANDOM
 from modelzoo.engines import create_engine
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.measure.loading import build, check_stages, require_stages
 from modelzoo.measure.pipeline import PipelineClock, Step, events_of, moved, steps_of, timed_pass
-from modelzoo.measure.preparation import prepare
+from modelzoo.measure.preparation import build, check_stages, prepare, require_stages
 from modelzoo.records.protocol import Assignment, PrepareJob
 from modelzoo.records.run import Prepared
 from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED, TO_DEVICE, TO_HOST, UNDIVIDED, Place

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("numpy_engine")
 def call(launcher: LocalLauncher, on_message: Callable[[Message], None] = print) -> tuple[Preparation, ...]:
     """What a worker answers that resolves settings."""
     job = prepare_job(mlp(), (RANDOM,))
-    with Remote(launcher, job, prepare_environment().variables, on_message) as worker:
+    with Remote(launcher, job, prepare_environment(), on_message) as worker:
         return worker.call("prepare", result=tuple[Preparation, ...])
 
 
@@ -84,7 +84,7 @@ def test_a_worker_that_ends_gives_one_line(line: str, error: str) -> None:
 def test_a_call_of_a_worker_that_has_died_is_no_error() -> None:
     """Whoever waits for its answer learns why."""
     launcher, job = LocalLauncher(worker=("-c", "")), prepare_job(mlp(), (RANDOM,))
-    with Remote(launcher, job, prepare_environment().variables, print) as worker:
+    with Remote(launcher, job, prepare_environment(), print) as worker:
         assert select.select([worker], [], [], 60)[0] == [worker]
         worker.send("prepare")
         with pytest.raises(WorkerError, match="ended with code 0"):

@@ -13,7 +13,7 @@ from toy_workloads import SHORT, numpy_setting, odd_numpy, runs_of
 
 from modelzoo.measure import process, schedule
 from modelzoo.measure.jobs import Event, Request
-from modelzoo.measure.whereabouts import whereabouts
+from modelzoo.measure.worker import whereabouts
 from modelzoo.plan import Effort
 from modelzoo.records.run import Run
 from modelzoo.workload import Workload

@@ -24,8 +24,7 @@ from modelzoo.records.throughput import Configuration, ConfigurationRun, Instanc
 from modelzoo.results import throughput as results
 from modelzoo.results.store import ResultFile
 from modelzoo.serve import configurations as search
-from modelzoo.serve.configurations import Search, failure
-from modelzoo.serve.round import RoundResult, Task
+from modelzoo.serve.configurations import RoundResult, Search, Task, failure
 
 ONE, TWO, FOUR = configuration(1), configuration(2), configuration(4)
 
@@ -64,7 +63,7 @@ def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Searched:
         configurations: Sequence[Configuration], runner: Simulated, bound: LatencyBound | None = None, **changes: Any
     ) -> ResultFile:
         stored = ResultFile(tmp_path / "result.json", result(configurations, (), bound, **changes))
-        monkeypatch.setattr(search, "run_configuration", runner)
+        monkeypatch.setattr(Task, "run", lambda task, on_event: runner(task, on_event))
         request = Request(mlp(), tuple(requested.setting for requested in stored.result.requested), SHORT)
         Search(stored, request, None, lambda event: None).run()
         return stored

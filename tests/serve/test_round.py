@@ -16,11 +16,10 @@ from modelzoo.measure.preparation import prepare
 from modelzoo.plan import Plan
 from modelzoo.records.load import LoadSession
 from modelzoo.records.throughput import Configuration, InstancePlace, Smt
-from modelzoo.serve import round as rounds
+from modelzoo.serve import configurations
+from modelzoo.serve.configurations import Task, worker_problem
 from modelzoo.serve.places import generator_place, plan
-from modelzoo.serve.round import Task, run_configuration, worker_problem
-from modelzoo.serve.runs import measure
-from modelzoo.serve.search import Deployment, fixed_size, open_session
+from modelzoo.serve.search import Deployment, fixed_size, measure, open_session
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
@@ -31,7 +30,7 @@ CPUS = len(os.sched_getaffinity(0))
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let instances run together for a moment only."""
-    monkeypatch.setattr(rounds, "SETTLING_SECONDS", 0.05)
+    monkeypatch.setattr(configurations, "SETTLING_SECONDS", 0.05)
 
 
 def task(work: Workload, instances: int = 1, seconds: float = 0.2) -> tuple[Task, list[Event]]:
@@ -48,7 +47,7 @@ def task(work: Workload, instances: int = 1, seconds: float = 0.2) -> tuple[Task
 def test_all_instances_run_at_the_same_time_on_their_own_cpus(tmp_path: Path) -> None:
     """Each is counted, was placed where it was told to, and the first one reports the machine."""
     wanted, _ = task(numpy_classifier(tmp_path), 2)
-    run, context = run_configuration(wanted, lambda event: None)
+    run, context = wanted.run(lambda event: None)
     assert [each.error for each in run.instances] == [None, None]
     assert run.window is not None and run.seconds is not None
     assert run.window <= run.seconds
@@ -65,7 +64,7 @@ def test_an_instance_that_cannot_load_its_model_ends_the_round(tmp_path: Path) -
     """The others are not waited for; the reason is that of the instance."""
     work = odd_numpy(tmp_path / "odd", build="raise ArithmeticError('seven is not eight')")
     wanted, _ = task(work)
-    run = run_configuration(wanted, lambda event: None)[0]
+    run = wanted.run(lambda event: None)[0]
     (each,) = run.instances
     assert run.window is None
     assert (each.error or "").endswith("line 7: ArithmeticError: seven is not eight; correct it there")
@@ -76,7 +75,7 @@ def test_an_instance_that_dies_on_the_way_is_named(tmp_path: Path) -> None:
     """Nothing counts in a round in which not all ran."""
     build = "calls = []\n    return lambda rows, weight: (calls.append(1), len(calls) > 12 and os.kill(os.getpid(), 9))"
     wanted, seen = task(odd_numpy(tmp_path / "odd", build=build))
-    run = run_configuration(wanted, seen.append)[0]
+    run = wanted.run(seen.append)[0]
     assert run.window is None
     assert (run.instances[0].error or "").startswith("the worker process was ended by SIGKILL")
     assert worker_problem(run) is None, "it may not happen again"

@@ -24,7 +24,7 @@ SERVER = Environment(threads=8, logical=16)
 )
 def test_the_whole_list_is_short_enough_and_has_no_duplicates(goal: Goal, size: int, batches: set[int | None]) -> None:
     """On a machine that has everything; nothing is dropped. A latency is that of the batch that the user has."""
-    found = grid.declared(Setting(), goal, SERVER, batch=2).settings
+    found, _ = grid.declared(Setting(), goal, SERVER, batch=2)
     assert (len(found), LARGEST) == (size, 52)
     assert len(set(map(repr, found))) == len(found)
     assert found[0] == Setting(), "the default comes first"
@@ -33,14 +33,14 @@ def test_the_whole_list_is_short_enough_and_has_no_duplicates(goal: Goal, size: 
 
 def test_every_axis_is_in_the_list() -> None:
     """Each option that the documentation names takes another value than the default's somewhere."""
-    found = grid.declared(Setting(), Goal.LATENCY, SERVER, batch=1).settings
+    found, _ = grid.declared(Setting(), Goal.LATENCY, SERVER, batch=1)
     assert {each.engine for each in found} == set(choices("engine"))
     assert {each.mode for each in found} == {"eager", "compile", "max-autotune", "cpp-wrapper", "aot", "script"}
     assert {each.bf16_method for each in found} == {None, "autocast", "fastmath", "cast"}
     assert {each.threads for each in found} == {None, 4, 16}
     for name in ("channels_last", "malloc", "thp", "primitive_cache", "precision"):
         assert len({getattr(each, name) for each in found}) > 1, name
-    on_device = grid.declared(Setting(device="cuda"), Goal.LATENCY, SERVER, batch=1).settings
+    on_device, _ = grid.declared(Setting(device="cuda"), Goal.LATENCY, SERVER, batch=1)
     assert [{each.precision for each in kind} & {"int8"} for kind in (found, on_device)] == [{"int8"}, set()]
 
 
@@ -51,17 +51,17 @@ def test_what_is_missing_is_left_out_with_its_reason() -> None:
         LeftOut("precision", "bf16", Obstacle.NO_BF16),
         LeftOut("precision", "int8", Obstacle.NO_DATA),
     )
-    found = grid.declared(Setting(), Goal.LATENCY, Environment(8, 16, missing), batch=1)
-    assert "tcmalloc" not in {each.malloc for each in found.settings}
-    assert {each.precision for each in found.settings} == {"fp32"}
-    assert found.left_out == missing
+    found, left_out = grid.declared(Setting(), Goal.LATENCY, Environment(8, 16, missing), batch=1)
+    assert "tcmalloc" not in {each.malloc for each in found}
+    assert {each.precision for each in found} == {"fp32"}
+    assert left_out == missing
 
 
 def test_one_core_has_no_other_number_of_threads() -> None:
     """The axis is left out, and said."""
-    found = grid.declared(Setting(), Goal.LATENCY, Environment(1, 1), batch=1)
-    assert {each.threads for each in found.settings} == {None}
-    assert LeftOut("threads", None, Obstacle.ONE_CORE) in found.left_out
+    found, left_out = grid.declared(Setting(), Goal.LATENCY, Environment(1, 1), batch=1)
+    assert {each.threads for each in found} == {None}
+    assert LeftOut("threads", None, Obstacle.ONE_CORE) in left_out
 
 
 def test_a_quota_allows_no_thread_for_each_logical_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,9 +69,9 @@ def test_a_quota_allows_no_thread_for_each_logical_cpu(monkeypatch: pytest.Monke
     monkeypatch.setattr(grid, "allowed_cpus", lambda: frozenset(range(128)))
     limited = machine_with(threads=Threads(4, 128, 128, 4.5))
     environment = grid.read_environment(limited, Setting(), has_data=False)
-    found = grid.declared(Setting(), Goal.LATENCY, environment, batch=1)
-    assert {each.threads for each in found.settings} == {None, 2}
-    assert LeftOut("threads", "8", Obstacle.QUOTA) in found.left_out
+    found, left_out = grid.declared(Setting(), Goal.LATENCY, environment, batch=1)
+    assert {each.threads for each in found} == {None, 2}
+    assert LeftOut("threads", "8", Obstacle.QUOTA) in left_out
     unlimited = grid.read_environment(machine_with(threads=Threads(64, 64, 128, None)), Setting(), has_data=False)
     assert (unlimited.logical, unlimited.is_limited) == (128, False)
 
@@ -79,17 +79,17 @@ def test_a_quota_allows_no_thread_for_each_logical_cpu(monkeypatch: pytest.Monke
 def test_what_the_call_fixes_is_not_varied() -> None:
     """It belongs to the default, and so to every candidate."""
     base = Setting(channels_last=True, threads=2)
-    found = grid.declared(base, Goal.LATENCY, SERVER, batch=1)
-    assert all(each.channels_last and each.threads == 2 for each in found.settings)
-    assert LeftOut("channels_last", None, Obstacle.FIXED) in found.left_out
+    found, left_out = grid.declared(base, Goal.LATENCY, SERVER, batch=1)
+    assert all(each.channels_last and each.threads == 2 for each in found)
+    assert LeftOut("channels_last", None, Obstacle.FIXED) in left_out
 
 
 def test_exact_settings_follow_the_default() -> None:
     """The default is measured in any case, and only once, also if it is named by its numbers."""
     compiled = Setting(mode="compile")
     varied = [Setting(), Setting(threads=8), compiled.replace(threads=8), compiled.replace(batch=2)]
-    assert grid.exact(Setting(), varied, SERVER, batch=2).settings == (Setting(), compiled)
-    assert grid.exact(Setting(), [compiled], SERVER, batch=2).settings == (Setting(), compiled)
+    assert grid.exact(Setting(), varied, SERVER, batch=2) == (Setting(), compiled)
+    assert grid.exact(Setting(), [compiled], SERVER, batch=2) == (Setting(), compiled)
     for count, given in ((0, [Setting()]), (52, [Setting(threads=number) for number in range(9, 61)])):
         with pytest.raises(UsageError, match=f"--vary names {count} settings besides the default; .* needs 1 to 51"):
             grid.exact(Setting(), given, SERVER, batch=1)

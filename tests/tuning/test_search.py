@@ -19,7 +19,7 @@ from modelzoo.records.tuning import Goal, Tuning
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store, tuning
 from modelzoo.setting import Setting
-from modelzoo.tuning import halving, search
+from modelzoo.tuning import decisions, search
 from modelzoo.workload import Workload
 
 BASE = Setting(threads=1, batch=4)
@@ -73,7 +73,7 @@ def test_the_winner_is_measured_again(run: Run) -> None:
     assert found.choice is not None and confirmation is not None and speed is not None and part is not None
     winner = found.choice.winner
     assert result.requested[winner].setting == COMPILED, "channels-last adds nothing, so the simpler one wins"
-    assert confirmation.rounds == halving.CONFIRMATION_ROUNDS[1]
+    assert confirmation.rounds == decisions.CONFIRMATION_ROUNDS[1]
     assert speed.ratio is not None and speed.ratio.value == pytest.approx(2.0, rel=0.02)
     assert min(each.round for each in part.runs) == confirmation.first_round
     assert [rung.label for rung in tuning.steps(result)] == [tuning.name(result, each) for each in (0, winner)]
@@ -91,18 +91,21 @@ def test_a_step_that_cannot_run_does_not_end_the_confirmation(run: Run) -> None:
     assert confirmation is not None
     _, step, winner = confirmation.entrants
     ran = [each.group for each in tuning.runs_of(result, confirmation)]
-    assert [ran.count(group) for group in (winner, step)] == [halving.CONFIRMATION_ROUNDS[1], 1]
+    assert [ran.count(group) for group in (winner, step)] == [decisions.CONFIRMATION_ROUNDS[1], 1]
 
 
 def test_a_slow_model_is_sampled_several_times(run: Run) -> None:
     """However long that takes; what a process samples before is not known."""
     probe, *stages = tuning.of(run(Machine(lambda setting, number: 10.0), begun(BASE, COMPILED))).stages
-    assert [probe.seconds, *{stage.seconds for stage in stages}] == [halving.SAMPLING_SECONDS, 10.0 * halving.SAMPLES]
+    assert [probe.seconds, *{stage.seconds for stage in stages}] == [
+        decisions.SAMPLING_SECONDS,
+        10.0 * decisions.SAMPLES,
+    ]
 
 
 def test_a_lucky_candidate_is_not_confirmed(run: Run) -> None:
     """It was faster in the search, and is not when it is measured again."""
-    searched = 3 + 2 * halving.MOST_ROUNDS
+    searched = 3 + 2 * decisions.MOST_ROUNDS
     machine = Machine(lambda setting, number: 0.8 if setting == COMPILED and len(machine.ran) <= searched else 1.0)
     result = run(machine, begun(BASE, COMPILED))
     choice = tuning.of(result).choice

@@ -17,7 +17,7 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence import recording
 from modelzoo.frozen import replace
 from modelzoo.machine import facts, installation
-from modelzoo.measure.clock import clock_for
+from modelzoo.measure.sampler import clock_for
 from modelzoo.setting import ResolvedSetting, Setting
 
 FAST_MATH = ResolvedSetting("bf16", "fastmath", threads=2)
