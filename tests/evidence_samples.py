@@ -9,8 +9,7 @@ import pytest
 from modelzoo.evidence.attribution import attribute_recording
 from modelzoo.evidence.flops import Call, product_flop
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of
-from modelzoo.evidence.logs import parse_mkl, parse_onednn
-from modelzoo.evidence.observation import logged_call_of
+from modelzoo.evidence.logs import logged_call_of, parse_mkl, parse_onednn
 from modelzoo.evidence.recording import Printed, RecordedCall, Recording
 from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.frozen import replace

@@ -14,8 +14,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNATTRIBUTED, UNKNOWN_KERNEL, operator_class
-from modelzoo.evidence.precision import UNKNOWN, is_narrower
+from modelzoo.evidence.kernel_names import (
+    BETWEEN_OPERATORS,
+    INDUCTOR,
+    UNATTRIBUTED,
+    UNKNOWN,
+    UNKNOWN_KERNEL,
+    is_narrower,
+    operator_class,
+)
 from modelzoo.records.coverage import DISPATCH, KNOWN_SHARE, MOVEMENT, NATIVE, Coverage, TimeShare
 from modelzoo.records.evidence import LogSource, OperatorClass, OperatorUse, Product, ProofSource
 from modelzoo.records.profile import Flops, Shape

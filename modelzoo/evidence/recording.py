@@ -18,6 +18,7 @@ import msgspec
 
 from modelzoo.evidence.audit import (
     CALL,
+    Provenance,
     Written,
     blas_name,
     library_logs,
@@ -25,14 +26,19 @@ from modelzoo.evidence.audit import (
     run_device_profiled,
     shows_onednn,
 )
-from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.flops import Call, FlopCountError, record_calls, sum_flops
 from modelzoo.evidence.kernel_names import operator_class
-from modelzoo.evidence.logs import BlasCall, OneDnnLog, logged_precision, parse_mkl, parse_onednn
-from modelzoo.evidence.observation import RANDOM_OUTPUTS, logged_call_of
-from modelzoo.evidence.precision import operand_precision
+from modelzoo.evidence.logs import (
+    RANDOM_OUTPUTS,
+    BlasCall,
+    OneDnnLog,
+    logged_call_of,
+    logged_precision,
+    parse_mkl,
+    parse_onednn,
+)
+from modelzoo.evidence.precision import DeviceKernel, operand_precision
 from modelzoo.evidence.probes import differ, kept
-from modelzoo.evidence.provenance import Provenance
 from modelzoo.evidence.replay import Collector, ask_products
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource, Product

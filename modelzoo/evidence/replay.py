@@ -18,7 +18,7 @@ from modelzoo.errors import first_line
 from modelzoo.evidence.audit import Written
 from modelzoo.evidence.flops import call_flop, dtype_name
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of
-from modelzoo.evidence.observation import LoggedCall, logged_call
+from modelzoo.evidence.logs import LoggedCall, logged_call
 from modelzoo.evidence.probes import (
     VANISHED,
     Operand,
@@ -28,9 +28,9 @@ from modelzoo.evidence.probes import (
     relative_error,
     repetitions,
     shown_precision,
+    subnormals_of,
 )
 from modelzoo.evidence.references import Rule, rule_of
-from modelzoo.evidence.subnormal import subnormals_of
 from modelzoo.evidence.wrong import Limits, Sample, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import NotReplayed, OperatorClass, Product

@@ -23,10 +23,12 @@ from modelzoo.evidence.coverage import (
     operator_uses,
     time_shares,
 )
-from modelzoo.evidence.kernel_names import UNATTRIBUTED, UNKNOWN_KERNEL, has_weights
-from modelzoo.evidence.logs import names_bf16, untimed
-from modelzoo.evidence.observation import digest_of
-from modelzoo.evidence.precision import PARTLY_IN_FP32, UNKNOWN, PrecisionProver, is_narrower
+from modelzoo.evidence.kernel_names import UNATTRIBUTED, UNKNOWN, UNKNOWN_KERNEL, has_weights, is_narrower
+from modelzoo.evidence.logs import digest_of, names_bf16, untimed
+from modelzoo.evidence.precision import (
+    PARTLY_IN_FP32,
+    PrecisionProver,
+)
 from modelzoo.evidence.probes import ERRORS
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck

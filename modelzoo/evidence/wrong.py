@@ -34,7 +34,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from modelzoo.evidence.precision import ELEVEN_BITS
+from modelzoo.evidence.kernel_names import ELEVEN_BITS
 from modelzoo.evidence.references import Rule, weight_place
 from modelzoo.records.evidence import OperatorClass, Product
 from modelzoo.records.faults import Fault, WrongOutputs

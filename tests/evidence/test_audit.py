@@ -28,8 +28,8 @@ from modelzoo.evidence.audit import (
     watched_kernels,
 )
 from modelzoo.evidence.canary import run_canary
-from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.logs import Primitive
+from modelzoo.evidence.precision import DeviceKernel
 from modelzoo.evidence.probes import differ, kept
 from modelzoo.evidence.recording import Plan, Recording, record_once
 from modelzoo.records.evidence import LogSource

@@ -15,9 +15,9 @@ import torch
 from evidence_samples import ALL_FP32, adds_up, canary, conv, gemm, judge, recording, sentence
 from torch.autograd import profiler
 
-from modelzoo.evidence import device_attribution
+from modelzoo.evidence import precision as precisions
 from modelzoo.evidence import recording as recorder
-from modelzoo.evidence.device_attribution import (
+from modelzoo.evidence.precision import (
     DeviceKernel,
     device_digest,
     kernel_category,
@@ -108,7 +108,7 @@ def test_recorded_passes(path: Path, has_names: bool, monkeypatch: pytest.Monkey
     table = recordings.load_table(path)
     if not has_names:
         for name in ("kernel_class", "kernel_precision", "kernel_category"):
-            monkeypatch.setattr(device_attribution, name, lambda name: None)
+            monkeypatch.setattr(precisions, name, lambda name: None)
     found = judge(table.recording, table.canary, table.requested, table.bf16_method)
     is_graph = table.mode == "graph"
     assert found.verdict == ("UNKNOWN" if is_graph and not has_names else VERDICTS.get(table.mode, "ACTIVE"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from evidence_samples import conv_line
 
-from modelzoo.evidence.observation import kernel_digest
-from modelzoo.evidence.precision import UNKNOWN
+from modelzoo.evidence.kernel_names import UNKNOWN
+from modelzoo.evidence.logs import kernel_digest
 from modelzoo.records.evidence import KernelCalls, KernelDigest
 
 CONV = conv_line("jit:avx512_core", "f32", 1.5)

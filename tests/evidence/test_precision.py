@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from evidence_samples import canary, gemm, judge, recording, sentence
 
-from modelzoo.evidence.observation import logged_call
+from modelzoo.evidence.kernel_names import UNKNOWN
+from modelzoo.evidence.logs import logged_call
 from modelzoo.evidence.precision import (
-    UNKNOWN,
     PrecisionProof,
     operand_precision,
     own_proof,

@@ -9,11 +9,10 @@ import torch
 from replayed_products import replayed
 from torch import nn
 
-from modelzoo.evidence.attribution import attribute_recording
+from modelzoo.evidence.attribution import NO_LAYERS, attribute_recording, recorded_profile, summarize_profile
 from modelzoo.evidence.canary import run_canary
 from modelzoo.evidence.flops import Call
 from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.profile import NO_LAYERS, recorded_profile, summarize_profile
 from modelzoo.evidence.recording import RecordedCall
 from modelzoo.evidence.verdict import judge_attributed
 

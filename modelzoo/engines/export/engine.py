@@ -15,8 +15,8 @@ from msgspec.structs import asdict
 from modelzoo.engines import INSTALL
 from modelzoo.engines.protocol import Model, Observed, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.evidence.attribution import summarize_profile, timed_calls
 from modelzoo.evidence.coverage import AttributedAudit
-from modelzoo.evidence.profile import summarize_profile, timed_calls
 from modelzoo.evidence.verdict import judge_nodes, node_digest
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import installed_version

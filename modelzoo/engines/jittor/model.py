@@ -27,8 +27,7 @@ from modelzoo.evidence.audit import captured_output
 from modelzoo.evidence.canary import canary_cases, check_output
 from modelzoo.evidence.coverage import AttributedAudit, Node
 from modelzoo.evidence.kernel_names import UNATTRIBUTED
-from modelzoo.evidence.logs import logged_types, parse_onednn
-from modelzoo.evidence.observation import kernel_digest
+from modelzoo.evidence.logs import kernel_digest, logged_types, parse_onednn
 from modelzoo.evidence.precision import PrecisionProver
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary

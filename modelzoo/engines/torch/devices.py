@@ -222,7 +222,7 @@ def _runtime(torch: ModuleType, kind: str) -> str | None:
 def digest(run: Callable[[], Any], device: TorchDevice) -> Observed[KernelDigest]:
     """Say which kernels one call of ``run`` launches."""
     from modelzoo.evidence.audit import captured_output, run_device_profiled
-    from modelzoo.evidence.device_attribution import device_digest
+    from modelzoo.evidence.precision import device_digest
 
     problems: list[str] = []
     with captured_output([]) as written:

@@ -313,7 +313,7 @@ class TorchModel:
         return _counted(self._recording or self._record(args, replay=False))
 
     def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
-        from modelzoo.evidence.profile import recorded_profile
+        from modelzoo.evidence.attribution import recorded_profile
 
         recording = self._recording or self._record(args, replay=False)
         modules = self.module.named_modules() if self.module is not None else ()

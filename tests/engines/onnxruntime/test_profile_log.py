@@ -12,8 +12,7 @@ from places import ROOT
 
 from modelzoo.engines.onnxruntime.profile_log import NO_WEIGHTS, ProfileLogError, Weights, read_profile
 from modelzoo.evidence.coverage import Node
-from modelzoo.evidence.kernel_names import PASS_EVENT, UNKNOWN_KERNEL
-from modelzoo.evidence.precision import UNKNOWN
+from modelzoo.evidence.kernel_names import PASS_EVENT, UNKNOWN, UNKNOWN_KERNEL
 from modelzoo.evidence.verdict import judge_nodes, node_digest
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
