@@ -135,7 +135,7 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
         UsageError: there is no such kind of device.
     """
     from modelzoo.engines.torch import devices, switches
-    from modelzoo.engines.torch.precision import check_precision
+    from modelzoo.engines.torch.switches import check_precision
     from modelzoo.machine.ceiling_benchmark import PRECISIONS, measure_device_ceilings
     from modelzoo.machine.ceilings import find_ceilings
     from modelzoo.records.doctor import AcceleratorReport

@@ -26,8 +26,10 @@ from modelzoo.records.evidence import KernelCalls, KernelDigest
 BF16_ALLOWED = "bf16-allowed"
 """fp32 tensors with bf16 fast math allowed; the log does not show whether the kernel used it."""
 _OTHER_KINDS = frozenset(
-    "batch_normalization binary concat eltwise group_normalization layer_normalization lrn pooling prelu reduction "
-    "reorder resampling shuffle softmax sum transform".split()  # noqa: SIM905 - a list of words
+    """
+    batch_normalization binary concat eltwise group_normalization layer_normalization lrn pooling prelu reduction
+    reorder resampling shuffle softmax sum transform
+    """.split()  # noqa: SIM905 - a list of words
 )
 """Kinds of primitives that move or transform data. All others count as products, also those of later versions."""
 

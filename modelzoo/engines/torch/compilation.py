@@ -23,7 +23,7 @@ from typing import Any
 
 from modelzoo.directories import make_own
 from modelzoo.engines.torch.devices import select_device
-from modelzoo.engines.torch.precision import autocast, mapped
+from modelzoo.engines.torch.switches import autocast, mapped
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting

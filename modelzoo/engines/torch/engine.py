@@ -15,8 +15,8 @@ from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.engines.torch import compilation, devices, execution, switches
 from modelzoo.engines.torch.compilation import kept
 from modelzoo.engines.torch.devices import TorchDevice, device_problem
-from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of, resolve_bf16_method
 from modelzoo.engines.torch.quantization import STATIC, arithmetic_of, check_recipe, quantized, resolve_recipe
+from modelzoo.engines.torch.switches import autocast, check_precision, dtype_of, resolve_bf16_method
 from modelzoo.errors import EnvironmentProblem, first_line
 from modelzoo.frozen import replace
 from modelzoo.machine import installation, libraries

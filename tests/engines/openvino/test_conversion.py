@@ -10,7 +10,7 @@ import torch
 from exportable_workloads import DETECTOR, resolved, source_of
 
 from modelzoo.engines.export.source import PLAIN
-from modelzoo.engines.openvino.engine import MODEL, openvino_conversion, write_openvino
+from modelzoo.engines.openvino import MODEL, openvino_conversion, write_openvino
 from modelzoo.errors import UsageError
 from modelzoo.workload import Inputs, Workload
 
