@@ -129,8 +129,7 @@ def _device_parts(noted: RecordedCall, recording: Recording, prover: PrecisionPr
     parts = [replace(kernel_part(each, proof, given, prover, call.name), shapes=call.shapes) for each in kernels]
     longest = max(range(len(parts)), key=lambda n: (parts[n].is_compute, parts[n].seconds))
     if proof is not None and product is not None:
-        kind, how = product.operator_class, (proof.precision, proof.decided_by)
-        parts[longest] = replace(parts[longest], operator_class=kind, precision=how[0], decided_by=how[1])
+        parts[longest] = replace(parts[longest], operator_class=product.operator_class, **proof._asdict())
     place = noted.product if recording.replay_seconds is not None else None
     for n, part in enumerate(parts):
         if part.is_compute and product is not None:
@@ -148,8 +147,8 @@ def answered(products: Sequence[Product], parts: Sequence[Node]) -> tuple[Produc
     for place, some in own.items():
         if proofs := [part for part in some if part.is_compute]:
             share = sum(part.seconds for part in some) / total if total else 0.0
-            precision, known_by = proofs[-1].precision, proofs[-1].decided_by
-            found[place] = replace(found[place], precision=precision, known_by=known_by, share=share)
+            last = proofs[-1]
+            found[place] = replace(found[place], precision=last.precision, known_by=last.decided_by, share=share)
     return tuple(found)
 
 
@@ -253,8 +252,8 @@ def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionP
         if each.is_compute:
             proof = prover.prove_primitive(each)
             kind = OperatorClass.CONV if "convolution" in each.kind else OperatorClass.LINEAR
-            how = (f"oneDNN {each.implementation or each.kind}", proof.precision, proof.decided_by, each.seconds)
-            yield Node(operator, kind, (), *how, is_reference=each.is_reference, flop=problem_flop(each))
+            name, flop = f"oneDNN {each.implementation or each.kind}", problem_flop(each)
+            yield Node(operator, kind, (), name, *proof, each.seconds, is_reference=each.is_reference, flop=flop)
         else:
             category = MOVEMENT if each.kind in ("reorder", "transform") else NATIVE
             yield Node(operator, None, (), f"oneDNN {each.kernel}", category, ProofSource.KERNEL_LOG, each.seconds)
@@ -262,8 +261,7 @@ def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionP
         if call.is_product:
             proof = prover.prove_library_call(call.precision, "aten::mm", ProofSource.KERNEL_LOG)
             name, kind = call.function.lower(), OperatorClass.MATMUL
-            how = (f"mkl {name}", proof.precision, proof.decided_by, call.seconds)
-            yield Node(f"mkl::{name}", kind, (), *how, call.count, flop=call.flop)
+            yield Node(f"mkl::{name}", kind, (), f"mkl {name}", *proof, call.seconds, call.count, flop=call.flop)
 
 
 def _unread(recording: Recording) -> tuple[tuple[str, ...], tuple[str, ...]]:

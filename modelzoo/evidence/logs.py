@@ -375,12 +375,7 @@ class LoggedCall(msgspec.Struct, frozen=True):
     precision: str | None = None
 
 
-def logged_call(output: str) -> LoggedCall:
-    """Parse what oneDNN and MKL printed during one call."""
-    return logged_call_of(parse_onednn(output), parse_mkl(output))
-
-
-def logged_call_of(log: OneDnnLog, blas_calls: Sequence[BlasCall]) -> LoggedCall:
+def logged_call(log: OneDnnLog, blas_calls: Sequence[BlasCall]) -> LoggedCall:
     """Sum up what oneDNN and MKL printed during one call."""
     lines, kernels, precisions = [*map(untimed, log.unread)], set(), set()
     for each in log.primitives:

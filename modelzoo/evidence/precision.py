@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,7 +30,6 @@ from modelzoo.evidence.kernel_names import (
     shows_its_operands,
 )
 from modelzoo.evidence.logs import BF16_ALLOWED, BlasCall, OneDnnLog, Primitive, digest_of, logged_precision
-from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.coverage import MOVEMENT, NATIVE
 from modelzoo.records.evidence import BF16_IN_FP32, KernelDigest, OperatorClass, Product, ProofSource, Subnormals
@@ -37,7 +37,7 @@ from modelzoo.records.evidence import BF16_IN_FP32, KernelDigest, OperatorClass,
 _CONCLUSIVE_LEVELS = (CanaryLevel.FP32, CanaryLevel.REDUCED, CanaryLevel.BF16)
 
 
-class PrecisionProof(msgspec.Struct, frozen=True):
+class PrecisionProof(NamedTuple):
     """A precision (``fp32``, ``bf16``, ``int8`` … or ``UNKNOWN``) and what decided it."""
 
     precision: str
@@ -242,7 +242,7 @@ def kernel_part(
         kind = kind or kernel_class(kernel.name)
         found = _by_name(kernel.name, kind, given, prover) if kind is not None else NO_PROOF
         kind = kind or OperatorClass.MATMUL  # a name that nobody knows may be a product
-    return Node(operator, kind, (), short_name(kernel.name), found.precision, found.decided_by, kernel.seconds)
+    return Node(operator, kind, (), short_name(kernel.name), *found, kernel.seconds)
 
 
 def _by_name(name: str, kind: OperatorClass, given: str, prover: PrecisionProver) -> PrecisionProof:
@@ -253,7 +253,7 @@ def _by_name(name: str, kind: OperatorClass, given: str, prover: PrecisionProver
     like = OperatorClass.MATMUL if kind is OperatorClass.ATTENTION else kind
     proof = prover.prove_operands(given, like, ProofSource.DATA_TYPES)
     # Of fp32 operands, the libraries of CUDA devices make less than fp32 only by rounding to TF32.
-    return replace(proof, precision="tf32") if proof.precision == CanaryLevel.REDUCED.value else proof
+    return proof._replace(precision="tf32") if proof.precision == CanaryLevel.REDUCED.value else proof
 
 
 _ANY_TYPE = "tf32|bf16|f16|f32|f64|i8|i32|e4m3|e5m2"

@@ -32,7 +32,7 @@ from modelzoo.evidence.logs import (
     RANDOM_OUTPUTS,
     BlasCall,
     OneDnnLog,
-    logged_call_of,
+    logged_call,
     logged_precision,
     parse_mkl,
     parse_onednn,
@@ -383,7 +383,7 @@ class _Recorder:
         printed, layers = self._printed(), tuple(self._running)
         place = None
         if operator_class(name) is not None:
-            logged = logged_call_of(printed.log, printed.blas_calls)
+            logged = logged_call(printed.log, printed.blas_calls)
             layer = next((path for path in reversed(layers) if path), "")
             place = self.collector.note(name, operator, args, named, output, logged, layer)
         self.noted.append((seconds, layers, printed, place))

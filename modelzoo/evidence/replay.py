@@ -18,7 +18,7 @@ from modelzoo.errors import first_line
 from modelzoo.evidence.audit import Written
 from modelzoo.evidence.flops import call_flop, dtype_name
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of
-from modelzoo.evidence.logs import LoggedCall, logged_call
+from modelzoo.evidence.logs import LoggedCall, logged_call, parse_mkl, parse_onednn
 from modelzoo.evidence.probes import (
     VANISHED,
     Operand,
@@ -335,8 +335,10 @@ def _run(distinct: _Distinct, args: Sequence[Any], named: Mapping[str, Any], wri
         named[_OUT] = on_device(fill(distinct.out, noise(0) * 0), distinct.out)
     begin = written.size if written is not None else 0
     output = distinct.operator(*args, **named)
-    if written is not None and logged_call(written(begin)) != distinct.logged:
-        return None
+    if written is not None:
+        text = written(begin)
+        if logged_call(parse_onednn(text), parse_mkl(text)) != distinct.logged:
+            return None
     return (output[0] if isinstance(output, (tuple, list)) else output).cpu()
 
 

@@ -315,7 +315,7 @@ def judge_nodes(
     for node in listed.parts:
         if node.operator_class is not None:
             proof = prover.prove_operands(node.precision, node.canary, node.decided_by)
-            node = replace(node, precision=proof.precision, decided_by=proof.decided_by)
+            node = replace(node, **proof._asdict())
         parts.append(node)
     audit = replace(
         listed,

@@ -6,7 +6,7 @@ import pytest
 from evidence_samples import canary, gemm, judge, recording, sentence
 
 from modelzoo.evidence.kernel_names import UNKNOWN
-from modelzoo.evidence.logs import logged_call
+from modelzoo.evidence.logs import LoggedCall, logged_call, parse_mkl, parse_onednn
 from modelzoo.evidence.precision import (
     PrecisionProof,
     operand_precision,
@@ -55,14 +55,18 @@ def line(kernel: str, *, allowed: bool = False, milliseconds: float = 0.5) -> st
     return LINE.format(kernel=kernel, attributes=attributes, milliseconds=milliseconds)
 
 
+def logged(text: str) -> LoggedCall:
+    return logged_call(parse_onednn(text), parse_mkl(text))
+
+
 def test_calls_that_ran_the_same_are_equal() -> None:
     """Times and addresses differ at every call; kernels, sizes and attributes decide."""
     one, other = line("gemm:acl"), line("gemm:acl", milliseconds=7)
-    assert logged_call(one) == logged_call(other)
-    assert logged_call(line("gemm:acl", allowed=True)).precision is None, "the kernel may use bf16 or not"
-    assert logged_call(SGEMM.format(pointer="0x7f", time=1)) == logged_call(SGEMM.format(pointer="0x8f", time=2))
+    assert logged(one) == logged(other)
+    assert logged(line("gemm:acl", allowed=True)).precision is None, "the kernel may use bf16 or not"
+    assert logged(SGEMM.format(pointer="0x7f", time=1)) == logged(SGEMM.format(pointer="0x8f", time=2))
     for different in (line("brgemm"), line("gemm:acl", allowed=True), one + "\n" + one, one.replace("16x8", "16x9")):
-        assert logged_call(one) != logged_call(different)
+        assert logged(one) != logged(different)
 
 
 def judged(*products: Product, requested: str = "fp32", method: str | None = None, checks: str = "fp32") -> Evidence:

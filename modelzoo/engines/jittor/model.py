@@ -75,11 +75,10 @@ def export(source: TorchSource) -> Export:
     if found := mismatches(without_counters(plain.state_dict()), state):
         raise UsageError(f"{problem}: it is not torchvision's ResNet50 ({'; '.join(found)}); use another --engine")
 
-    def write(directory: Path) -> tuple[str, ...]:
+    def write(directory: Path) -> None:
         from safetensors.numpy import save_file
 
         save_file({name: tensor.contiguous().numpy() for name, tensor in state.items()}, str(directory / STATE))
-        return ()
 
     version = f"safetensors {installed_version('safetensors')}"
     return export_once(

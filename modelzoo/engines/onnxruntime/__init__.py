@@ -40,8 +40,8 @@ from modelzoo.engines.onnxruntime.onnx import (
     quantized_conversion,
     write_onnx,
 )
-from modelzoo.engines.onnxruntime.profile_log import NO_WEIGHTS, ProfileLogError, Weights, read_profile
-from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
+from modelzoo.engines.onnxruntime.profile_log import NO_WEIGHTS, Weights, read_profile
+from modelzoo.engines.protocol import Observed, RawOutputs
 from modelzoo.errors import UsageError
 from modelzoo.evidence.canary import CanaryCase, canary_case, canary_cases, check_output
 from modelzoo.evidence.coverage import AttributedAudit
@@ -243,10 +243,7 @@ class OnnxRuntimeModel(ExportedModel):
             for _ in range(1 + passes):
                 session.run(self._outputs, *args)
             text = Path(session.end_profiling()).read_bytes()
-        try:
-            return read_profile(text, passes, self._weights, fast_math=self._setting.bf16_method == "fastmath")
-        except ProfileLogError as error:
-            return Unavailable(str(error))
+        return read_profile(text, passes, self._weights, fast_math=self._setting.bf16_method == "fastmath")
 
     @cached_property
     def _weights(self) -> Weights:
@@ -307,10 +304,9 @@ class OnnxRuntimeEngine(ExportedEngine):
 
         batches = calibration(source, recipe)
 
-        def write(place: Path) -> tuple[str, ...]:
-            parts = write_onnx(source, conversion, place)
+        def write(place: Path) -> None:
+            write_onnx(source, conversion, place)
             quantize_files(place, recipe, batches)
-            return parts
 
         return export_once(source, self.name, quantized_conversion(conversion, recipe, batches), write)
 

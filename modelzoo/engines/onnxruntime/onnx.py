@@ -76,8 +76,8 @@ def onnx_conversion(source: TorchSource, newest_opset: int) -> Conversion:
     return Conversion("torch.onnx.export", text, opset, {"dynamo": dynamo})
 
 
-def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> tuple[str, ...]:
-    """Write the files of ``source`` into ``directory``; return its parts: none, because it is converted whole."""
+def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> None:
+    """Write the files of ``source`` into ``directory``."""
     import onnx
     import torch
 
@@ -119,7 +119,6 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
     if heads:
         del model.graph.output[len(outputs) :]
         onnx.save_model(model, str(directory / MODEL))
-    return ()
 
 
 def input_names(structure: Structure) -> list[str]:

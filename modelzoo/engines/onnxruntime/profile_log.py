@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from modelzoo.engines.protocol import Observed, Unavailable
 from modelzoo.evidence.coverage import AttributedAudit, Node
 from modelzoo.evidence.flops import product_flop
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, PASS_EVENT, UNKNOWN_KERNEL
@@ -72,10 +73,6 @@ Weights = Mapping[str, Shape]
 NO_WEIGHTS: Weights = MappingProxyType({})
 
 
-class ProfileLogError(ValueError):
-    """The log cannot be read; the message says why, in one line."""
-
-
 class _Arguments(msgspec.Struct):
     """``parameter_size`` is that of the inputs that are constants, in bytes."""
 
@@ -109,7 +106,7 @@ class _Entry(msgspec.Struct):
 
 def read_profile(
     text: bytes, passes: int, weights: Weights = NO_WEIGHTS, *, fast_math: bool = False
-) -> AttributedAudit:
+) -> Observed[AttributedAudit]:
     """Read what the profiler wrote: the last runs of a session.
 
     Args:
@@ -118,16 +115,16 @@ def read_profile(
         weights: of quantized convolutions.
         fast_math: whether products may round fp32 operands to bf16.
 
-    Raises:
-        ProfileLogError: the file is not complete, or it has fewer runs.
+    Returns:
+        ``Unavailable`` if the file is not complete, or has fewer runs.
     """
     try:
         entries = msgspec.json.decode(text, type=list[_Entry])
     except msgspec.DecodeError as error:
-        raise ProfileLogError(f"ONNX Runtime's profile cannot be read: {error}") from error
+        return Unavailable(f"ONNX Runtime's profile cannot be read: {error}")
     runs = sorted((each for each in entries if each.name == _RUN_EVENT), key=lambda each: each.ts)
     if len(runs) < passes:
-        raise ProfileLogError(f"ONNX Runtime's profile has {len(runs)} runs instead of {passes}")
+        return Unavailable(f"ONNX Runtime's profile has {len(runs)} runs instead of {passes}")
     kernels = [each for each in entries if each.cat == "Node" and each.name.endswith(_KERNEL_EVENT)]
     nodes: list[Node] = []
     providers = set()

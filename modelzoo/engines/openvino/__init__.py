@@ -104,8 +104,8 @@ def openvino_conversion() -> Conversion:
     return Conversion("openvino.frontend.pytorch", version, None, {"trace": True, "compress_to_fp16": False})
 
 
-def write_openvino(source: TorchSource, conversion: Conversion, directory: Path) -> tuple[str, ...]:
-    """Write the files of ``source`` into ``directory``; return its parts: none, because it is converted whole.
+def write_openvino(source: TorchSource, directory: Path) -> None:
+    """Write the files of ``source`` into ``directory``.
 
     ``openvino.convert_model`` does the same, and also reports its use to Intel unless the user has opted out.
 
@@ -144,8 +144,7 @@ def write_openvino(source: TorchSource, conversion: Conversion, directory: Path)
     expected = len(source.flat_inputs)
     if len(model.inputs) != expected:
         raise refused(f"{len(model.inputs)} of its {expected} inputs are left")
-    openvino.save_model(model, directory / MODEL, compress_to_fp16=bool(conversion.options["compress_to_fp16"]))
-    return ()
+    openvino.save_model(model, directory / MODEL, compress_to_fp16=False)
 
 
 def run_canary(core: openvino.Core, options: Mapping[str, str]) -> Canary:
@@ -347,8 +346,7 @@ class OpenVinoEngine(ExportedEngine):
             raise EnvironmentProblem("--precision bf16: OpenVINO has no bf16 kernels for this CPU; use fp32")
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
-        conversion = openvino_conversion()
-        return export_once(source, self.name, conversion, lambda place: write_openvino(source, conversion, place))
+        return export_once(source, self.name, openvino_conversion(), lambda place: write_openvino(source, place))
 
 
 if TYPE_CHECKING:

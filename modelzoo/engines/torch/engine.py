@@ -252,14 +252,7 @@ class TorchModel:
             return tuple(self._workload.count(self._executable.model, Inputs(kept(args), items)))
 
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
-        if self._device is not None:
-            return devices.digest(lambda: self.call(*args), self._device)
-        from modelzoo.evidence.audit import NoKernelLogError, log_kernels
-
-        try:
-            return log_kernels(lambda: self.call(*args))
-        except NoKernelLogError as error:
-            return Unavailable(str(error))
+        return devices.digest(lambda: self.call(*args), self._device)
 
     def audit(self, args: tuple[Any, ...], *, canary: Canary | None, replay: bool = False) -> Observed[Evidence]:
         return self._judged(self._record(args, replay=replay), canary)

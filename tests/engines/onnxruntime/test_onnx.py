@@ -9,8 +9,8 @@ import pytest
 import torch
 from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
 
-from modelzoo.engines.export import onnx as exporter
 from modelzoo.engines.export.source import flatten
+from modelzoo.engines.onnxruntime import onnx as exporter
 from modelzoo.engines.onnxruntime.onnx import (
     GRAPH_OPSET,
     MODEL,
