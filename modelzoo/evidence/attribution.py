@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from modelzoo.evidence.coverage import AttributedAudit, Node, can_be_compared
+from modelzoo.evidence.coverage import AttributedAudit, Node, between_operators, can_be_compared
 from modelzoo.evidence.flops import Call
 from modelzoo.evidence.kernel_names import (
-    BETWEEN_OPERATORS,
     INDUCTOR,
     PASS_EVENT,
     UNATTRIBUTED,
@@ -65,8 +64,8 @@ def attribute_recording(
         hidden = _within(hidden, rest)
         parts += hidden
         if left := rest - sum(part.seconds for part in hidden):
-            where = (INDUCTOR, NATIVE) if is_compiled else (BETWEEN_OPERATORS, DISPATCH)
-            parts.append(Node(PASS_EVENT, None, (), *where, ProofSource.NOTHING, left))
+            between = between_operators(left)
+            parts.append(replace(between, implementation=INDUCTOR, precision=NATIVE) if is_compiled else between)
     else:
         parts = [part for each in recording.calls for part in _device_parts(each, recording, prover)]
         outside = [kernel for each in recording.outside for kernel in each.kernels]

@@ -17,6 +17,7 @@ import msgspec
 from modelzoo.evidence.kernel_names import (
     BETWEEN_OPERATORS,
     INDUCTOR,
+    PASS_EVENT,
     UNATTRIBUTED,
     UNKNOWN,
     UNKNOWN_KERNEL,
@@ -59,6 +60,11 @@ class Node(msgspec.Struct, frozen=True):
     def is_compute(self) -> bool:
         """Whether the time was spent multiplying matrices."""
         return self.precision not in _NOT_A_PRECISION
+
+
+def between_operators(seconds: float, count: int = 1) -> Node:
+    """The time of ``count`` passes that was spent in none of their nodes."""
+    return Node(PASS_EVENT, None, (), BETWEEN_OPERATORS, DISPATCH, ProofSource.NOTHING, seconds, count)
 
 
 class AttributedAudit(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from msgspec.structs import asdict
 
 from modelzoo.engines import INSTALL
-from modelzoo.engines.protocol import Model, Observed, Unavailable
+from modelzoo.engines.protocol import Engine, Model, Observed, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence.attribution import summarize_profile, timed_calls
 from modelzoo.evidence.coverage import AttributedAudit
@@ -62,7 +62,7 @@ class ExportedSession:
         return self._engine.canary(self)
 
 
-class ExportedEngine:
+class ExportedEngine(Engine):
     """An engine whose models torch exports; its workers need no torch.
 
     Attributes:
@@ -135,19 +135,9 @@ class ExportedEngine:
         """The recipe that ``setting`` runs with; ``None`` if it is not quantized."""
         return None
 
-    def interpreter(self) -> str | None:
-        return None
-
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
         # The engine has threads of its own; numpy, and torch as the reference, have those of OpenMP or a BLAS.
         return dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(setting.threads))
-
-    def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
-        return setting.reference()
-
-    @contextmanager
-    def explained_errors(self) -> Iterator[None]:
-        yield
 
     def open(self, setting: ResolvedSetting) -> ExportedSession:
         self._threads = setting.threads

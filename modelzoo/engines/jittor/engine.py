@@ -23,7 +23,7 @@ from modelzoo.engines import jittor as environment
 from modelzoo.engines.export.engine import ExportedEngine, ExportedModel, ExportedSession
 from modelzoo.engines.export.store import read_batch
 from modelzoo.engines.jittor import model
-from modelzoo.engines.protocol import Observed, Unavailable
+from modelzoo.engines.protocol import Model, Observed, Unavailable
 from modelzoo.errors import ModelzooError, UsageError, WorkerError
 from modelzoo.machine import libraries
 from modelzoo.records.canary import Canary
@@ -36,7 +36,6 @@ from modelzoo.workload.discovery import import_root
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
 
 _FLAGS = {"use_cuda": 0, "no_grad": 1}
@@ -61,7 +60,7 @@ class JittorEngine(ExportedEngine):
         scope: AbstractContextManager[object] = jittor.flag_scope(**_FLAGS)
         return scope
 
-    def model(self, session: ExportedSession, workload: Workload, inputs: Inputs, export: Export) -> protocol.Model:
+    def model(self, session: ExportedSession, workload: Workload, inputs: Inputs, export: Export) -> Model:
         if not environment.is_inside():
             return RemoteModel(workload.name, session.setting, Path(export.path))
         loaded = model.load(Path(export.path))
@@ -101,10 +100,6 @@ class JittorEngine(ExportedEngine):
 
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
         return environment.variables(setting.threads)
-
-
-if TYPE_CHECKING:
-    _ENGINE: protocol.Engine = JittorEngine()
 
 
 SERVER = "modelzoo.engines.jittor.engine"

@@ -31,7 +31,7 @@ from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError, WeightsError
 from modelzoo.evidence.attribution import log_parts
 from modelzoo.evidence.audit import captured_output
-from modelzoo.evidence.canary import canary_cases, check_output
+from modelzoo.evidence.canary import canary_cases, compared
 from modelzoo.evidence.coverage import AttributedAudit, Node
 from modelzoo.evidence.kernel_names import UNATTRIBUTED
 from modelzoo.evidence.logs import kernel_digest, logged_types, parse_onednn
@@ -145,11 +145,9 @@ def run_canary() -> Canary:
         "conv": lambda images, weight, bias: jittor.nn.conv2d(images, weight, bias, padding=1),
         "pointwise": jittor.nn.conv2d,
     }
-    checks = []
-    for case in canary_cases():
-        output = functions[case.operator](*map(jittor.array, (*case.inputs, *case.constants)))
-        checks.append(check_output(case.operator, case.exact, output.numpy()))
-    return Canary(tuple(checks))
+    cases = canary_cases()
+    results = (functions[each.operator](*map(jittor.array, (*each.inputs, *each.constants))) for each in cases)
+    return compared(cases, (result.numpy() for result in results))
 
 
 class JittorModel(ExportedModel):

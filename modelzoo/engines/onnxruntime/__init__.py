@@ -43,7 +43,7 @@ from modelzoo.engines.onnxruntime.onnx import (
 from modelzoo.engines.onnxruntime.profile_log import NO_WEIGHTS, Weights, read_profile
 from modelzoo.engines.protocol import Observed, RawOutputs
 from modelzoo.errors import UsageError
-from modelzoo.evidence.canary import CanaryCase, canary_case, canary_cases, check_output
+from modelzoo.evidence.canary import CanaryCase, canary_case, canary_cases, compared
 from modelzoo.evidence.coverage import AttributedAudit
 from modelzoo.machine import libraries
 from modelzoo.machine.installation import installed_release
@@ -57,7 +57,6 @@ from modelzoo.workload.declaration import Inputs, Workload
 if TYPE_CHECKING:
     import onnxruntime
 
-    from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
 
 
@@ -143,12 +142,7 @@ def run_canary(options: Mapping[str, str], recipe: str | None = None) -> Canary:
             model = made.read_bytes()
     session = onnxruntime.InferenceSession(model, native_options(options), providers=list(PROVIDERS))
     outputs = session.run([case.operator for case in cases], feed)
-    return Canary(
-        tuple(
-            check_output(case.operator, case.exact, output, is_quantized=recipe is not None)
-            for case, output in zip(cases, outputs)
-        )
-    )
+    return compared(cases, outputs, is_quantized=recipe is not None)
 
 
 def _projection() -> CanaryCase:
@@ -324,7 +318,3 @@ class OnnxRuntimeEngine(ExportedEngine):
 def newest_opset() -> int:
     """The newest ONNX operators that the installed version runs, as far as this suite exports any."""
     return GRAPH_OPSET if installed_release("onnxruntime") >= ATTENTION else TRACED_OPSET
-
-
-if TYPE_CHECKING:
-    _ENGINE: protocol.Engine = OnnxRuntimeEngine()

@@ -19,9 +19,9 @@ from types import MappingProxyType
 import msgspec
 
 from modelzoo.engines.protocol import Observed, Unavailable
-from modelzoo.evidence.coverage import AttributedAudit, Node
+from modelzoo.evidence.coverage import AttributedAudit, Node, between_operators
 from modelzoo.evidence.flops import product_flop
-from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, PASS_EVENT, UNKNOWN_KERNEL
+from modelzoo.evidence.kernel_names import UNKNOWN_KERNEL
 from modelzoo.evidence.logs import BF16_ALLOWED
 from modelzoo.evidence.precision import operand_precision
 from modelzoo.evidence.verdict import canary_convolution, category_of, is_pointwise
@@ -130,8 +130,7 @@ def read_profile(
     providers = set()
     for entry in _nested(runs[-passes:], kernels):
         if entry.name == _RUN_EVENT:
-            rest = (BETWEEN_OPERATORS, DISPATCH, ProofSource.NOTHING, entry.own / 1e6)
-            nodes.append(Node(PASS_EVENT, None, (), *rest))
+            nodes.append(between_operators(entry.own / 1e6))
             continue
         nodes.append(_node(entry, weights, fast_math))
         providers.add(entry.args.provider)

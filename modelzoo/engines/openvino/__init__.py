@@ -21,7 +21,7 @@ from modelzoo.engines.export.store import export_once, flat_arrays, read_batch
 from modelzoo.engines.openvino.evidence import LIBRARY, layer_nodes, read_layers, timed_nodes
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.evidence.canary import canary_cases, check_output
+from modelzoo.evidence.canary import canary_cases, compared
 from modelzoo.evidence.coverage import AttributedAudit
 from modelzoo.evidence.verdict import node_digest
 from modelzoo.machine import libraries
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     import openvino
     from numpy.typing import NDArray
 
-    from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
 
 
@@ -168,12 +167,7 @@ def run_canary(core: openvino.Core, options: Mapping[str, str]) -> Canary:
     model = openvino.Model(outputs, inputs, "canary")
     request = core.compile_model(model, DEVICE, dict(options)).create_infer_request()
     request.infer([each for case in cases for each in case.inputs])
-    return Canary(
-        tuple(
-            check_output(case.operator, case.exact, request.get_output_tensor(number).data)
-            for number, case in enumerate(cases)
-        )
-    )
+    return compared(cases, _outputs(request, len(cases)))
 
 
 ANY_SIZE = -1
@@ -347,7 +341,3 @@ class OpenVinoEngine(ExportedEngine):
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
         return export_once(source, self.name, openvino_conversion(), lambda place: write_openvino(source, place))
-
-
-if TYPE_CHECKING:
-    _ENGINE: protocol.Engine = OpenVinoEngine()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
-from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
+from modelzoo.engines.protocol import Engine, Observed, RawOutputs, Unavailable
 from modelzoo.engines.torch import compilation, devices, execution, switches
 from modelzoo.engines.torch.compilation import kept
 from modelzoo.engines.torch.devices import TorchDevice, device_problem
@@ -35,15 +35,13 @@ from modelzoo.workload.discovery import installation_advice
 from modelzoo.workload.weights import load_model
 
 if TYPE_CHECKING:
-    from modelzoo.engines import protocol
-    from modelzoo.engines.export.source import TorchSource
     from modelzoo.evidence.recording import Phases, Recording
 
 PRIMITIVE_CACHE_VARIABLE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """How many primitives oneDNN keeps (source: its developer guide, "Primitive Cache")."""
 
 
-class TorchEngine:
+class TorchEngine(Engine):
     """PyTorch, eager or compiled."""
 
     name = "torch"
@@ -72,12 +70,6 @@ class TorchEngine:
             "recipe": resolve_recipe(setting),
         }
         return ResolvedSetting(**{**asdict(setting), **decided})
-
-    def export(self, setting: ResolvedSetting, source: TorchSource) -> None:
-        return None
-
-    def interpreter(self) -> None:
-        return None
 
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
         found = dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(setting.threads))
@@ -315,7 +307,3 @@ class TorchModel:
 
 def _counted(recording: Recording) -> Observed[Flops]:
     return recording.counted() or Unavailable("; ".join(recording.problems) or "the operations were not counted")
-
-
-if TYPE_CHECKING:
-    _ENGINE: protocol.Engine = TorchEngine()
