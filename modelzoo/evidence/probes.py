@@ -23,18 +23,19 @@ Sums must be normal, because an output may be converted to bf16 by an instructio
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from modelzoo.evidence.canary import BF16_BELOW, BF16_FROM, FP32_BELOW
 from modelzoo.evidence.kernel_names import COARSE, ELEVEN_BITS
 from modelzoo.machine.facts import read_machine
-from modelzoo.records.evidence import OperatorClass, Product, Subnormals
+from modelzoo.records.evidence import OperatorClass, Subnormals
 from modelzoo.workload.nested import tensors_in
 
 if TYPE_CHECKING:
     from modelzoo.evidence.references import Rule
+    from modelzoo.evidence.replay import Distinct
 
 INT8_BELOW = 2e-2
 """Eight-bit integers have steps of 1/127 of the largest number and errors of up to half of one, 1/√12 root-mean-square:
@@ -212,39 +213,28 @@ _VALUE = 2.0**-118
 """The values of these keys: weighted, they are 2**-128."""
 
 
-Filled = Callable[[Mapping[int, Any]], tuple[list[Any], dict[str, Any]]]
-"""Fills a product's operands with blocks of numbers, by position, and others with zeros; returns its arguments."""
-Run = Callable[[Sequence[Any], Mapping[str, Any]], Any]
-"""Calls a product as in the pass; returns the output, ``None`` if other kernels ran."""
-
-
-def subnormals_of(
-    product: Product, rule: Rule, args: Sequence[Any], named: Mapping[str, Any], *, filled: Filled, run: Run
-) -> Subnormals | None:
+def subnormals_of(distinct: Distinct, rule: Rule) -> Subnormals | None:
     """Return what becomes of subnormal products; ``None`` if that cannot be told.
 
     It cannot of LSTM, whose gates stand between its products, of weights that are packed, and on accelerators.
 
     Args:
-        product: what is called.
+        distinct: what is called.
         rule: what is known of its operator.
-        args: the arguments, in which an ``Operand`` stands for each tensor with values of its own.
-        named: likewise, by name.
-        filled: see ``Filled``.
-        run: see ``Run``.
     """
+    args, named = distinct.args, distinct.named
     if not fp32_keeps() or any(isinstance(each, Operand) and each.device != "cpu" for each in args):
         return None
-    if product.operator_class is OperatorClass.ATTENTION:
+    if distinct.product.operator_class is OperatorClass.ATTENTION:
         is_masked = named.get("attn_mask") is not None
         is_shared = len({id(each) for each in args[:3]}) < 3
-        return None if is_masked or is_shared else _of_attention(rule, *filled({}), run=run)
+        return None if is_masked or is_shared else _of_attention(distinct, rule)
     operands = [args[n] for n in rule.factors]
     if not operands or named.get("use_gelu") or not all(isinstance(each, Operand) for each in operands):
         return None
 
     def constant(*values: float) -> tuple[list[Any], dict[str, Any]]:
-        return filled({n: noise(0) * 0 + value for n, value in zip(rule.factors, values)})
+        return distinct.filled({n: noise(0) * 0 + value for n, value in zip(rule.factors, values)})
 
     ones, ones_named = constant(1.0, 1.0)
     terms = rule.expected(*ones, **ones_named).exact
@@ -255,28 +245,29 @@ def subnormals_of(
         return None
     tiny, tiny_named = constant(*factors)
     expected = rule.expected(*tiny, **tiny_named)
-    output = run(tiny, tiny_named)
+    output = distinct.run(tiny, tiny_named)
 
     def control() -> Any:
-        normal = run(ones, ones_named)
+        normal = distinct.run(ones, ones_named)
         return None if normal is None else expected.sample(normal)[is_sum].double() * math.prod(factors)
 
     return None if output is None else seen(expected.sample(output)[is_sum], expected.exact[is_sum], control)
 
 
-def _of_attention(rule: Rule, args: Sequence[Any], named: Mapping[str, Any], *, run: Run) -> Subnormals | None:
+def _of_attention(distinct: Distinct, rule: Rule) -> Subnormals | None:
     """Of the products of weights and values, where all queries may see the first key.
 
     The first key has all of the weight but 2**-10 for each of the others, and no value. Kernels divide by the sum of
     the weights only at the end, so equal weights would be 1 while they are multiplied.
     """
+    args, named = distinct.filled({})
     query, key, value = args[:3]
     query.fill_(1.0)
     key.zero_()
     key[..., 0, :] = _LOG_WEIGHT / query.shape[-1] / (named.get("scale") or 1 / math.sqrt(query.shape[-1]))
     value.fill_(_VALUE)
     value[..., 0, :] = 0.0
-    expected, output = rule.expected(*args, **named), run(args, named)
+    expected, output = rule.expected(*args, **named), distinct.run(args, named)
     is_normal = expected.exact >= 2.0**-125
     if output is None or not is_normal.any():
         return None

@@ -15,7 +15,6 @@ import msgspec
 from modelzoo.evidence.coverage import (
     AttributedAudit,
     Node,
-    arithmetic_share,
     can_be_compared,
     coverage,
     fraction,
@@ -165,9 +164,7 @@ def judge_attributed(
         coverage=known,
         arithmetic_share=None
         if requested == "fp32" or audit.lists_all
-        else arithmetic_share(
-            [part for part in compute if part.precision == requested], audit.iterations, audit.counted
-        ),
+        else audit.arithmetic_share([part for part in compute if part.precision == requested]),
         products=tuple(_kept(each, requested, bf16_method) for each in audit.products),
         replay_seconds=audit.replay_seconds,
         unread_lines=tuple({untimed(line): line for line in audit.unread + audit.unread_in_products}.values())[:3],
@@ -246,7 +243,7 @@ def _judge_what_is_known(findings: _Findings) -> ProofVerdict:
     def of_all(parts: Sequence[Node]) -> float:
         if audit.lists_all:
             return fraction((part.seconds for part in parts), total)
-        return arithmetic_share(parts, audit.iterations, audit.counted) or 0.0
+        return audit.arithmetic_share(parts) or 0.0
 
     in_name = of_all([part for part in findings.asked if part.precision == name])
     in_others = of_all([part for part in findings.asked if part.precision not in (name, UNKNOWN)])

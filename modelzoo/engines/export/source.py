@@ -190,7 +190,7 @@ class TorchSource:
 
     @cached_property
     def state_sha256(self) -> str:
-        """SHA-256 of the module's state: names, shapes, types and values of all tensors, by name."""
+        """See ``state_sha256``."""
         return state_sha256(self.module)
 
     @cached_property
