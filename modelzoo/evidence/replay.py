@@ -31,7 +31,7 @@ from modelzoo.evidence.probes import (
     subnormals_of,
 )
 from modelzoo.evidence.references import Rule, rule_of
-from modelzoo.evidence.wrong import Limits, Sample, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
+from modelzoo.evidence.wrong import Limits, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import NotReplayed, OperatorClass, Product
 from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
@@ -287,8 +287,11 @@ def _replayed(product: Product, distinct: Distinct, rule: Rule, asked: str) -> P
 
     def judged(*more: str | None) -> tuple[Limits, WrongOutputs | None]:
         limits = limits_of(product, rule, calls[0].args, (*precisions, *more))
-        sizes = (size_of(rule, each.args, each.named, each.exact, limits.smallest) for each in calls)
-        return limits, wrong_outputs([Sample(each.found, each.exact, size) for each, size in zip(calls, sizes)], limits)
+        samples = (
+            (each.found, each.exact, size_of(rule, each.args, each.named, each.exact, limits.smallest))
+            for each in calls
+        )
+        return limits, wrong_outputs(samples, limits)
 
     limits, wrong = judged()
     # A precision spoils all outputs alike, a fault some of them.

@@ -114,7 +114,7 @@ def fast_math(on: bool, *, tf32: bool = False) -> Iterator[tuple[str, ...]]:
 
     with ExitStack() as stack:
         names = []
-        if not _has_fp32_precision():  # first: what it sets decides about TF32 as well
+        if needs_math_mode_variable():  # first: what it sets decides about TF32 as well
             stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
             torch.set_float32_matmul_precision(_HINTS[on])
             names.append(f"torch.set_float32_matmul_precision({_HINTS[on]})")
@@ -131,12 +131,6 @@ _HINTS = {True: "medium", False: "highest"}
 """What fast math, or its absence, sets before torch 2.9."""
 
 
-def _has_fp32_precision() -> bool:
-    import torch
-
-    return hasattr(getattr(torch.backends.mkldnn, "matmul", None), "fp32_precision")
-
-
 def _precision_switches(fast_math: bool, tf32: bool, *, cuda: bool) -> list[tuple[str, Any, str, object]]:
     """Name, owner, attribute and value of the switches of oneDNN and, if there is such a device, of CUDA.
 
@@ -145,11 +139,10 @@ def _precision_switches(fast_math: bool, tf32: bool, *, cuda: bool) -> list[tupl
     """
     from torch import backends
 
-    owners = {part: getattr(backends.mkldnn, part) for part in ("conv", "matmul", "rnn") if _has_fp32_precision()}
     wanted = "bf16" if fast_math else "ieee"
     found: list[tuple[str, Any, str, object]] = [
-        (f"torch.backends.mkldnn.{part}.fp32_precision", owner, "fp32_precision", wanted)
-        for part, owner in owners.items()
+        (f"torch.backends.mkldnn.{part}.fp32_precision", getattr(backends.mkldnn, part), "fp32_precision", wanted)
+        for part in (() if needs_math_mode_variable() else ("conv", "matmul", "rnn"))
     ]
     if cuda:
         found.append(("torch.backends.cuda.matmul.allow_tf32", backends.cuda.matmul, "allow_tf32", tf32))
@@ -169,7 +162,7 @@ def changed(setting: ResolvedSetting) -> tuple[ChangedSwitch, ...]:
     precisions = _precision_switches(is_fast, setting.precision == "tf32", cuda=setting.device.startswith("cuda"))
     for name, owner, attribute, wanted in precisions:
         found.append((SwitchKind.PRECISION, name, wanted, getattr(owner, attribute)))
-    if not _has_fp32_precision():
+    if needs_math_mode_variable():
         seen = torch.get_float32_matmul_precision()
         found.append((SwitchKind.PRECISION, "torch.get_float32_matmul_precision()", _HINTS[is_fast], seen))
     deterministic = torch.are_deterministic_algorithms_enabled()
@@ -205,7 +198,8 @@ def _switch(stack: ExitStack, owner: Any, name: str, value: object) -> None:
 
 
 def needs_math_mode_variable() -> bool:
-    """Whether this torch (before 2.9) can change oneDNN's math mode only by an environment variable.
+    """Whether this torch (before 2.9) has no ``fp32_precision``, so that only an environment variable changes oneDNN's
+    math mode.
 
     Does not import torch.
     """
