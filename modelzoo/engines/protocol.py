@@ -286,6 +286,7 @@ class Session(Protocol):
 
     def changed_switches(self) -> tuple[ChangedSwitch, ...]:
         """Compare the process-wide switches with what the setting asks for; empty if no model can change them."""
+        return ()
 
     def canary(self) -> Observed[Canary]:
         """Run a few operators under this setting and compare them with fp64."""

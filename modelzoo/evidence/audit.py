@@ -21,14 +21,13 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from modelzoo.evidence.flops import Run, is_view
 from modelzoo.evidence.kernel_names import base_name, operator_class
 from modelzoo.evidence.logs import kernel_digest, parse_onednn
 from modelzoo.evidence.precision import DeviceKernel
-from modelzoo.machine.libraries import parse_torch_config
+from modelzoo.machine.libraries import loaded_libraries, parse_torch_config
 from modelzoo.records.evidence import KernelDigest, LogSource
 from modelzoo.workload.nested import tensors_in
 
@@ -266,18 +265,10 @@ def blas_name() -> str:
     kind = (build.blas or ("mkl" if build.mkl else "unknown")).lower()
     if kind == "mkl":
         return f"mkl {build.mkl}" if build.mkl else "mkl"
-    libraries: list[dict[str, Any]] = []
     with contextlib.suppress(Exception):  # a library that threadpoolctl cannot read must not end the run
-        from threadpoolctl import threadpool_info
-
-        libraries = threadpool_info()
-    for library in libraries:
-        if library.get("user_api") != "blas":
-            continue
-        if Path(library.get("filepath", "")).parent.name in ("numpy.libs", "scipy.libs", "numpy", "scipy"):
-            continue
-        fields = (library.get("internal_api"), library.get("version"), library.get("architecture"))
-        return " ".join(str(value).lower() for value in fields if value)
+        for each in loaded_libraries():
+            if each.api == "blas" and each.owner not in ("numpy", "scipy"):
+                return " ".join(value.lower() for value in (each.kind, each.version, each.architecture) if value)
     return {"open": "openblas"}.get(kind, kind)
 
 

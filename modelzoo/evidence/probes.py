@@ -59,7 +59,7 @@ _SPARSE = 256
 
 _BLOCK = 65_537
 """Numbers that are drawn; larger operands repeat them. A prime, so that they repeat in step with no size."""
-_FEWEST = 32
+FEWEST_OUTPUTS = 32
 """Outputs that an error is computed from at least; a product with fewer is called several times."""
 
 
@@ -175,11 +175,6 @@ def _differs(first: Any, second: Any) -> bool:
         return True
     different = ~((first == second) | (first.isnan() & second.isnan()))
     return bool(different.any()) and not relative_error([(second, first.double())]) < FP32_BELOW
-
-
-def repetitions(outputs: int) -> int:
-    """How often a product with so many outputs is called, so that its error rests on enough of them."""
-    return max(1, -(-_FEWEST // max(outputs, 1)))
 
 
 def shown_precision(error: float, loses: Callable[[Any, Any], bool | None]) -> str:

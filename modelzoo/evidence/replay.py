@@ -20,13 +20,13 @@ from modelzoo.evidence.flops import call_flop, dtype_name
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of
 from modelzoo.evidence.logs import LoggedCall, logged_call, parse_mkl, parse_onednn
 from modelzoo.evidence.probes import (
+    FEWEST_OUTPUTS,
     VANISHED,
     Operand,
     fill,
     noise,
     on_device,
     relative_error,
-    repetitions,
     shown_precision,
     subnormals_of,
 )
@@ -226,9 +226,7 @@ def _noted(value: Any, stays: bool, same: dict[int, Any]) -> Any:
     A tensor that is an argument twice stays one, because an operator may ask whether it is: ``same`` has those of one
     call by their identity.
     """
-    if stays or not _is_plain(value):
-        return value
-    if not value.is_floating_point():
+    if stays or not _is_plain(value) or not value.is_floating_point():
         return value
     shape, strides = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
     operand = Operand(shape, strides, value.dtype, str(value.device), value.data_ptr() % 64)
@@ -261,7 +259,7 @@ def _replayed(product: Product, distinct: Distinct, rule: Rule, asked: str) -> P
     scales = rule.scales(*distinct.args, **distinct.named)
     places = len(distinct.args) + len(distinct.named)
     calls: list[_Called] = []
-    while not calls or len(calls) < repetitions(calls[0].exact.numel()):
+    while not calls or len(calls) * max(calls[0].exact.numel(), 1) < FEWEST_OUTPUTS:
         blocks = {n: noise(len(calls) * places + n) * scales.get(n, 1) for n in range(places)}
         called = distinct.called(rule, blocks)
         if called is None:

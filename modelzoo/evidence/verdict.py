@@ -329,9 +329,10 @@ def node_digest(nodes: Sequence[Node]) -> KernelDigest | None:
 
     The first size of each operand is left out: it is the number of items, which in detectors depends on the data.
     """
-    products = [node for node in nodes if node.operator_class is not None]
     return digest_of(
-        (node.implementation, node.precision, tuple(shape[1:] for shape in node.shapes), 1) for node in products
+        (node.implementation, node.precision, tuple(shape[1:] for shape in node.shapes), 1)
+        for node in nodes
+        if node.operator_class is not None
     )
 
 

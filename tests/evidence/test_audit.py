@@ -165,9 +165,11 @@ def test_openblas_reports_its_version_and_core(monkeypatch: pytest.MonkeyPatch) 
     import threadpoolctl
 
     def loaded() -> list[dict[str, Any]]:
-        numpy = {"user_api": "blas", "filepath": "/x/numpy.libs/libopenblas.so", "internal_api": "openblas"}
-        own = {"filepath": "/x/torch.libs/libopenblas.so", "version": "0.3.29", "architecture": "NEOVERSEN2"}
-        return [{"user_api": "openmp"}, {**numpy, "version": "1"}, {**numpy, **own}]
+        packages, facts = "/x/site-packages", {"user_api": "blas", "internal_api": "openblas", "num_threads": 1}
+        numpy = {**facts, "filepath": f"{packages}/numpy.libs/libopenblas.so", "version": "1"}
+        own = {"filepath": f"{packages}/torch/lib/libopenblas.so", "version": "0.3.29", "architecture": "NEOVERSEN2"}
+        openmp = {**facts, "user_api": "openmp", "internal_api": "openmp", "filepath": "/x/libgomp.so"}
+        return [openmp, numpy, {**facts, **own}]
 
     monkeypatch.setattr(torch.__config__, "show", lambda: OPENBLAS_CONFIG)
     monkeypatch.setattr(threadpoolctl, "threadpool_info", loaded)

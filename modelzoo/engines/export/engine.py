@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from msgspec.structs import asdict
 
 from modelzoo.engines import INSTALL
-from modelzoo.engines.protocol import Engine, Model, Observed, Unavailable
+from modelzoo.engines.protocol import Engine, Model, Observed, Session, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence.attribution import summarize_profile, timed_calls
 from modelzoo.evidence.coverage import AttributedAudit
@@ -25,7 +25,7 @@ from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.profile import Flops, Profile
-from modelzoo.records.run_report import ChangedSwitch, Compilation
+from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.warning import WarningMessage
@@ -37,7 +37,7 @@ def option_names(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{name}={value}" for name, value in options.items())
 
 
-class ExportedSession:
+class ExportedSession(Session):
     """One setting of such an engine."""
 
     device = None
@@ -54,9 +54,6 @@ class ExportedSession:
         if export is None:
             raise UsageError(f"{workload.name} has not been exported for {self._engine.title}; run it through modelzoo")
         return self._engine.model(self, workload, inputs, export)
-
-    def changed_switches(self) -> tuple[ChangedSwitch, ...]:
-        return ()
 
     def canary(self) -> Observed[Canary]:
         return self._engine.canary(self)
