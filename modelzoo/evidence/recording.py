@@ -11,7 +11,7 @@ import contextlib
 import platform
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from modelzoo.evidence.audit import (
     run_device_profiled,
     shows_onednn,
 )
-from modelzoo.evidence.flops import Call, FlopCountError, record_calls, sum_flops
+from modelzoo.evidence.flops import Call, FlopCountError, layers_followed, record_calls, sum_flops
 from modelzoo.evidence.kernel_names import operator_class
 from modelzoo.evidence.logs import (
     RANDOM_OUTPUTS,
@@ -43,7 +43,6 @@ from modelzoo.evidence.replay import Collector, ask_products
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource, Product
 from modelzoo.records.profile import Flops
-from modelzoo.workload.initialization import temporary_hooks
 from modelzoo.workload.nested import tensors_in
 
 
@@ -261,7 +260,7 @@ def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) ->
     )
     problems = [] if plan.intercepts else [not_intercepted]
     module = plan.model if plan.eager is None else None
-    with library_logs(problems) as (written, source), _layers_followed(module) as (layers, modules):
+    with library_logs(problems) as (written, source), layers_followed(module) as (layers, modules):
         is_logged, is_cpu = shows_onednn(source), plan.device == "cpu"
         recorder, calls = _Recorder(written, is_logged, layers, plan), None
         # Compiled code writes memory that no operator has written: there, the numbers of the eager pass are followed.
@@ -310,33 +309,6 @@ def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) ->
         device=plan.device,
         problems=tuple(dict.fromkeys(problems)),
     )
-
-
-@contextlib.contextmanager
-def _layers_followed(module: Any) -> Iterator[tuple[Sequence[str], Mapping[str, int]]]:
-    """Yield the paths of the modules whose forward is running, the innermost last, and how often each has run.
-
-    Hooks of all modules are used, because torch calls other operators for some modules that have hooks of their own.
-    """
-    from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-
-    running, ran = list[str](), Counter[str]()
-    if module is None:
-        yield running, ran
-        return
-    paths = {id(each): path for path, each in module.named_modules()}
-
-    def enter(each: Any, args: Any) -> None:
-        path = paths.get(id(each))
-        ran.update([path] if path is not None else [])
-        # A module that is not a part of the model, as one that forward makes, counts as what calls it.
-        running.append(path if path is not None else running[-1] if running else "")
-
-    def leave(each: Any, args: Any, output: Any) -> None:
-        running.pop()
-
-    with temporary_hooks([register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]):
-        yield running, ran
 
 
 def _with_kernels(

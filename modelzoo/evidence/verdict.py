@@ -24,10 +24,7 @@ from modelzoo.evidence.coverage import (
 )
 from modelzoo.evidence.kernel_names import UNATTRIBUTED, UNKNOWN, UNKNOWN_KERNEL, has_weights, is_narrower
 from modelzoo.evidence.logs import digest_of, names_bf16, untimed
-from modelzoo.evidence.precision import (
-    PARTLY_IN_FP32,
-    PrecisionProver,
-)
+from modelzoo.evidence.precision import PARTLY_IN_FP32, PrecisionProver
 from modelzoo.evidence.probes import ERRORS
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
