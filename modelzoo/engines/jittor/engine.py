@@ -182,18 +182,16 @@ class RemoteModel(ExportedModel):
 
 def main() -> int:
     """Predict until the pipe is closed; the entry point of the process."""
-    from modelzoo.engines.jittor.model import load
-
     path, pipe = Path(sys.argv[1]), Connection(int(sys.argv[2]))
     try:
         jittor = environment.import_jittor()
-        model = load(path)
+        network = model.load(path)
     except ModelzooError as error:
         print(error, file=sys.stderr)
         return 2
     with jittor.flag_scope(use_cuda=0, no_grad=1), suppress(EOFError):
         while True:
-            send(pipe, model(jittor.array(receive(pipe))).numpy())
+            send(pipe, network(jittor.array(receive(pipe))).numpy())
     return 0
 
 
