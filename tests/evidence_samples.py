@@ -9,8 +9,7 @@ import pytest
 from modelzoo.evidence.attribution import attribute_recording
 from modelzoo.evidence.flops import Call, product_flop
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of
-from modelzoo.evidence.logs import parse_mkl, parse_onednn
-from modelzoo.evidence.observation import logged_call_of
+from modelzoo.evidence.logs import logged_call, parse_mkl, parse_onednn
 from modelzoo.evidence.recording import Printed, RecordedCall, Recording
 from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.frozen import replace
@@ -61,7 +60,7 @@ def recording(*calls: RecordedCall, outside: str = "", seconds: float = 0.0, **f
         kind = operator_class(each.call.name)
         placed.append(replace(each, product=len(products) if kind is not None else None))
         if kind is not None:
-            logged = logged_call_of(each.printed.log, each.printed.blas_calls)
+            logged = logged_call(each.printed.log, each.printed.blas_calls)
             types = {precision_of(dtype) or "unknown" for dtype in each.call.dtypes}
             operands = named_precision(each.call.name) or (types.pop() if len(types) == 1 else "unknown")
             products.append(

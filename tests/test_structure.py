@@ -46,7 +46,7 @@ def built_sentences(tree: ast.Module) -> Iterator[str]:
 PRINTING = {
     "cli/files.py",
     "cli/parser.py",  # the script of --print-completion
-    *("engines/jittor/remote.py", "engines/jittor/warmup.py", "evidence/audit.py", "machine/sensors.py"),
+    *("engines/jittor/engine.py", "engines/jittor/model.py", "evidence/audit.py", "machine/sensors.py"),
 }
 """Modules that may print: the door, and processes that answer another one or run on their own."""
 DOORS = {

@@ -13,7 +13,7 @@ from rich.console import Console
 from modelzoo.cli.files import STDOUT, check_directory, output_file, print_document, print_text, write_output
 from modelzoo.document import terminal
 from modelzoo.engines.torch import devices, switches
-from modelzoo.engines.torch.precision import check_precision
+from modelzoo.engines.torch.switches import check_precision
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import PRECISIONS, find_ceilings, measure_ceilings, measure_device_ceilings

@@ -92,7 +92,7 @@ def _weights(work: Workload) -> str:
 
 
 def _engines() -> list[tuple[str, ...]]:
-    from modelzoo.engines.jittor import environment
+    from modelzoo.engines import jittor as environment
 
     found = {name: installed_version(name) for name in ENGINES}
     found["jittor"] = environment.version()  # in an environment of its own

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 ENGINES = {
     "torch": "modelzoo.engines.torch.engine:TorchEngine",
-    "onnxruntime": "modelzoo.engines.onnxruntime.engine:OnnxRuntimeEngine",
-    "openvino": "modelzoo.engines.openvino.engine:OpenVinoEngine",
+    "onnxruntime": "modelzoo.engines.onnxruntime:OnnxRuntimeEngine",
+    "openvino": "modelzoo.engines.openvino:OpenVinoEngine",
     "jittor": "modelzoo.engines.jittor.engine:JittorEngine",
 }
 """The engines that the suite contains: name, and where the class is defined."""

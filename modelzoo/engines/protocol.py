@@ -39,7 +39,7 @@ Only measuring workers run in it. In the other two processes, ``load`` checks th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
@@ -286,6 +286,7 @@ class Session(Protocol):
 
     def changed_switches(self) -> tuple[ChangedSwitch, ...]:
         """Compare the process-wide switches with what the setting asks for; empty if no model can change them."""
+        return ()
 
     def canary(self) -> Observed[Canary]:
         """Run a few operators under this setting and compare them with fp64."""
@@ -343,6 +344,7 @@ class Engine(Protocol):
             UsageError: the model cannot be converted; the message gives the reason.
             EnvironmentProblem: the exporter is not installed, or the cache cannot be written to.
         """
+        return None
 
     def interpreter(self) -> str | None:
         """Absolute path of the interpreter that measuring workers need; ``None`` for the one that prepared them.
@@ -350,6 +352,7 @@ class Engine(Protocol):
         Raises:
             EnvironmentProblem: the engine's environment does not exist; the message names the command that makes it.
         """
+        return None
 
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
         """Environment variables that a worker which runs ``setting`` needs before its libraries are loaded.
@@ -364,10 +367,12 @@ class Engine(Protocol):
 
         Its ``engine`` says what runs it: torch, for an engine that runs exported models.
         """
+        return setting.reference()
 
     def explained_errors(self) -> AbstractContextManager[None]:
         """Turn errors from a broken installation into an ``EnvironmentProblem``, while a workload creates its inputs
         and its model."""
+        return nullcontext()
 
     def open(self, setting: ResolvedSetting) -> Session:
         """Prepare this process for ``setting`` (threads, seed, device). Call it after ``load``.

@@ -1,4 +1,4 @@
-"""Attribute the time of a recorded pass to kernels and precisions. Pure.
+"""Attribute the time of a recorded pass to kernels and precisions; profile it by operator and by layer. Pure.
 
 An operator's seconds are divided by what was printed during its call: the kernels of a product, oneDNN's reorders, its
 set-up, and what nothing explains (``UNATTRIBUTED``). The rest of the pass was spent between operators: in Python, in an
@@ -8,12 +8,11 @@ interpreter, or in generated code. What the libraries print outside every operat
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from modelzoo.evidence.coverage import AttributedAudit, Node, can_be_compared
-from modelzoo.evidence.device_attribution import DeviceKernel, kernel_part
+from modelzoo.evidence.coverage import AttributedAudit, Node, between_operators, can_be_compared
+from modelzoo.evidence.flops import Call
 from modelzoo.evidence.kernel_names import (
-    BETWEEN_OPERATORS,
     INDUCTOR,
     PASS_EVENT,
     UNATTRIBUTED,
@@ -26,12 +25,14 @@ from modelzoo.evidence.kernel_names import (
     shows_its_operands,
 )
 from modelzoo.evidence.logs import BlasCall, OneDnnLog, Primitive, logged_types, problem_flop
-from modelzoo.evidence.precision import PrecisionProver, operand_precision, own_proof
+from modelzoo.evidence.precision import DeviceKernel, PrecisionProver, kernel_part, operand_precision, own_proof
 from modelzoo.evidence.recording import RecordedCall, Recording
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary
 from modelzoo.records.coverage import DISPATCH, MOVEMENT, NATIVE, REORDER
-from modelzoo.records.evidence import OperatorClass, Product, ProofSource
+from modelzoo.records.evidence import Evidence, OperatorClass, Product, ProofSource
+from modelzoo.records.profile import BETWEEN_OPERATORS as BETWEEN_ROW
+from modelzoo.records.profile import OTHERS, Flops, LayerRow, OperatorRow, Profile, Shape
 
 SETUP_SECONDS = 1e-3
 """The longest time per call of a oneDNN operator that is attributed to set-up.
@@ -63,8 +64,8 @@ def attribute_recording(
         hidden = _within(hidden, rest)
         parts += hidden
         if left := rest - sum(part.seconds for part in hidden):
-            where = (INDUCTOR, NATIVE) if is_compiled else (BETWEEN_OPERATORS, DISPATCH)
-            parts.append(Node(PASS_EVENT, None, (), *where, ProofSource.NOTHING, left))
+            between = between_operators(left)
+            parts.append(replace(between, implementation=INDUCTOR, precision=NATIVE) if is_compiled else between)
     else:
         parts = [part for each in recording.calls for part in _device_parts(each, recording, prover)]
         outside = [kernel for each in recording.outside for kernel in each.kernels]
@@ -127,8 +128,7 @@ def _device_parts(noted: RecordedCall, recording: Recording, prover: PrecisionPr
     parts = [replace(kernel_part(each, proof, given, prover, call.name), shapes=call.shapes) for each in kernels]
     longest = max(range(len(parts)), key=lambda n: (parts[n].is_compute, parts[n].seconds))
     if proof is not None and product is not None:
-        kind, how = product.operator_class, (proof.precision, proof.decided_by)
-        parts[longest] = replace(parts[longest], operator_class=kind, precision=how[0], decided_by=how[1])
+        parts[longest] = replace(parts[longest], operator_class=product.operator_class, **proof._asdict())
     place = noted.product if recording.replay_seconds is not None else None
     for n, part in enumerate(parts):
         if part.is_compute and product is not None:
@@ -146,8 +146,8 @@ def answered(products: Sequence[Product], parts: Sequence[Node]) -> tuple[Produc
     for place, some in own.items():
         if proofs := [part for part in some if part.is_compute]:
             share = sum(part.seconds for part in some) / total if total else 0.0
-            precision, known_by = proofs[-1].precision, proofs[-1].decided_by
-            found[place] = replace(found[place], precision=precision, known_by=known_by, share=share)
+            last = proofs[-1]
+            found[place] = replace(found[place], precision=last.precision, known_by=last.decided_by, share=share)
     return tuple(found)
 
 
@@ -251,8 +251,8 @@ def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionP
         if each.is_compute:
             proof = prover.prove_primitive(each)
             kind = OperatorClass.CONV if "convolution" in each.kind else OperatorClass.LINEAR
-            how = (f"oneDNN {each.implementation or each.kind}", proof.precision, proof.decided_by, each.seconds)
-            yield Node(operator, kind, (), *how, is_reference=each.is_reference, flop=problem_flop(each))
+            name, flop = f"oneDNN {each.implementation or each.kind}", problem_flop(each)
+            yield Node(operator, kind, (), name, *proof, each.seconds, is_reference=each.is_reference, flop=flop)
         else:
             category = MOVEMENT if each.kind in ("reorder", "transform") else NATIVE
             yield Node(operator, None, (), f"oneDNN {each.kernel}", category, ProofSource.KERNEL_LOG, each.seconds)
@@ -260,8 +260,7 @@ def log_parts(log: OneDnnLog, blas_calls: Sequence[BlasCall], prover: PrecisionP
         if call.is_product:
             proof = prover.prove_library_call(call.precision, "aten::mm", ProofSource.KERNEL_LOG)
             name, kind = call.function.lower(), OperatorClass.MATMUL
-            how = (f"mkl {name}", proof.precision, proof.decided_by, call.seconds)
-            yield Node(f"mkl::{name}", kind, (), *how, call.count, flop=call.flop)
+            yield Node(f"mkl::{name}", kind, (), f"mkl {name}", *proof, call.seconds, call.count, flop=call.flop)
 
 
 def _unread(recording: Recording) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -272,3 +271,118 @@ def _unread(recording: Recording) -> tuple[tuple[str, ...], tuple[str, ...]]:
         is_replayed = noted.product is not None and recording.products[noted.product].shown is not None
         (inside if is_replayed else outside).extend(noted.printed.log.unread)
     return tuple(outside), tuple(inside)
+
+
+MOST_ROWS = 300
+"""The most operator rows in a profile; a detector calls small operators with thousands of different shapes."""
+WHOLE_MODEL = "(whole model)"
+NO_LAYERS = "compiled and scripted models have no table by layer"
+Operator = tuple[str, tuple[Shape, ...]]
+"""Name and shapes."""
+
+
+def recorded_profile(recording: Recording, kinds: Mapping[str, str], evidence: Evidence | None) -> Profile:
+    """Return the profile of a recorded pass of torch.
+
+    Args:
+        recording: the pass.
+        kinds: the class name of each module by path; empty if modules were not followed.
+        evidence: the audit's, for kernel and precision of each operator.
+    """
+    rest = max(sum(recording.seconds.values()) - sum(each.seconds for each in recording.calls), 0.0)
+    return summarize_profile(
+        [*recording.calls, RecordedCall(Call(PASS_EVENT, (), None, 0), rest)],
+        1,
+        modules={path: (kinds.get(path, ""), count) for path, count in recording.modules.items()},
+        evidence=evidence,
+        flops=recording.counted(),
+        problems=recording.problems if kinds else (*recording.problems, NO_LAYERS),
+    )
+
+
+def timed_calls(nodes: Sequence[Node]) -> list[RecordedCall]:
+    """The calls of an engine's nodes, whose operations and bytes are not known."""
+    return [
+        RecordedCall(Call(each.operator, tuple(filter(None, each.shapes)), None, 0), each.seconds / each.count)
+        for each in nodes
+        for _ in range(each.count)
+    ]
+
+
+def summarize_profile(
+    calls: Sequence[RecordedCall],
+    iterations: int,
+    *,
+    modules: Mapping[str, tuple[str, int]] | None = None,
+    evidence: Evidence | None = None,
+    flops: Flops | None = None,
+    problems: Sequence[str] = (),
+) -> Profile:
+    """Build the profile.
+
+    Args:
+        calls: those of all passes.
+        iterations: number of passes.
+        modules: the class name of each module, and how often it ran, by path.
+        evidence: the audit's, for kernel and precision of each operator.
+        flops: the operations of one pass.
+        problems: what could not be measured.
+    """
+    seconds = sum(each.seconds for each in calls)
+    kernels: dict[Operator, tuple[str, str]] = {}  # if an operator's calls differ, those of the longest
+    for use in evidence.operators if evidence else ():
+        shapes = tuple(shape for shape in use.shapes if shape)
+        kernels.setdefault((use.operator, shapes), (use.implementation, use.precision))
+    alike: dict[Operator, list[RecordedCall]] = defaultdict(list)
+    for each in calls:
+        call = each.call
+        alike[(BETWEEN_ROW, ()) if call.name == PASS_EVENT else (call.name, call.shapes)].append(each)
+    rows = []
+    for (name, shapes), some in alike.items():
+        flop = [each.call.flop for each in some]
+        kernel, precision = kernels.get((name, shapes), ("", ""))
+        taken = sum(each.seconds for each in some)
+        rows.append(
+            OperatorRow(
+                name=name,
+                shapes=shapes,
+                count=len(some),
+                seconds=taken,
+                share=taken / seconds if seconds > 0 else 0.0,
+                flop=None if None in flop else sum(each for each in flop if each is not None),
+                bytes=sum(each.call.bytes for each in some) or None,
+                kernel=kernel,
+                precision=precision,
+            )
+        )
+    rows.sort(key=lambda row: -row.seconds)
+    rows, rest = rows[:MOST_ROWS], rows[MOST_ROWS:]
+    if rest:  # their sum, so that the shares still add up
+        count, taken = sum(row.count for row in rest), sum(row.seconds for row in rest)
+        rows.append(OperatorRow(OTHERS, (), count, taken, sum(row.share for row in rest)))
+    layers = _layer_rows(calls, modules or {}, seconds)
+    return Profile(iterations, seconds, tuple(rows), layers, flops, tuple(problems))
+
+
+def _layer_rows(
+    calls: Iterable[RecordedCall], modules: Mapping[str, tuple[str, int]], seconds: float
+) -> tuple[LayerRow, ...]:
+    alike: dict[str, list[RecordedCall]] = {path: [] for path in modules}
+    for each in calls:
+        for path in set(each.layers):  # each once, because a module may call itself
+            alike[path].append(each)
+    rows = []
+    for path, some in alike.items():
+        taken = sum((each.seconds for each in some), 0.0)
+        rows.append(
+            LayerRow(
+                path=path or WHOLE_MODEL,
+                kind=modules[path][0],
+                count=modules[path][1],
+                seconds=taken,
+                own_seconds=sum((each.seconds for each in some if each.layers[-1] == path), 0.0),
+                share=taken / seconds if seconds > 0 else 0.0,
+                flop=sum(each.call.flop or 0 for each in some) or None,
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: -row.own_seconds))

@@ -1,7 +1,11 @@
-"""Observe which kernels run: by the logs of oneDNN and MKL, and by torch's profiler on an accelerator.
+"""Observe what runs: by the logs of oneDNN and MKL, by torch's profiler on an accelerator, by the memory of tensors.
 
 What libraries print is captured at the level of file descriptors. ``log_kernels`` shows whether a process ran the
 kernels of another one that was audited.
+
+A product in numpy, in a function of a C++ extension, in another thread or in another process calls no operator that can
+be observed. But its result comes back as a tensor whose memory no operator has written, and which did not exist before
+the pass (``Provenance``).
 """
 
 from __future__ import annotations
@@ -9,21 +13,23 @@ from __future__ import annotations
 import bisect
 import contextlib
 import ctypes
+import gc
 import os
 import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from modelzoo.evidence.device_attribution import DeviceKernel
-from modelzoo.evidence.logs import parse_onednn
-from modelzoo.evidence.observation import kernel_digest
-from modelzoo.machine.installation import parse_torch_config
+from modelzoo.evidence.flops import Run, is_view
+from modelzoo.evidence.kernel_names import base_name, operator_class
+from modelzoo.evidence.logs import kernel_digest, parse_onednn
+from modelzoo.evidence.precision import DeviceKernel
+from modelzoo.machine.installation import loaded_libraries, parse_torch_config
 from modelzoo.records.evidence import KernelDigest, LogSource
+from modelzoo.workload.nested import tensors_in
 
 # What Kineto, oneDNN and MKL print around a profile; of no use on the terminal.
 _NOISE = re.compile(
@@ -174,25 +180,21 @@ _LOGS_EXECUTIONS = {"1", "2", "all", "-1", "profile", "profile_exec"}
 """Their values that log every primitive that is executed (oneDNN's developer guide)."""
 
 
-class NoKernelLogError(RuntimeError):
-    """The libraries' logs do not show which kernels ran; the message says why, in one line."""
-
-
-def log_kernels(call: Callable[[], object]) -> KernelDigest:
+def log_kernels(call: Callable[[], object], problems: list[str]) -> KernelDigest | None:
     """Run ``call`` once with oneDNN's and MKL's verbose modes on, and say which kernels ran.
 
     This takes little longer than the pass itself.
 
-    Raises:
-        NoKernelLogError: there is no log, or it names no kernel.
+    Args:
+        call: one pass.
+        problems: receives a message if a mode cannot be switched on.
+
+    Returns:
+        ``None`` if there is no log, or if it names no kernel.
     """
-    problems: list[str] = []
     with library_logs(problems) as (written, _):
         call()
-        digest = kernel_digest(written())
-    if digest is None:
-        raise NoKernelLogError("; ".join(problems) or "the logs of oneDNN and MKL name no kernel that ran")
-    return digest
+        return kernel_digest(written())
 
 
 @contextlib.contextmanager
@@ -263,18 +265,10 @@ def blas_name() -> str:
     kind = (build.blas or ("mkl" if build.mkl else "unknown")).lower()
     if kind == "mkl":
         return f"mkl {build.mkl}" if build.mkl else "mkl"
-    libraries: list[dict[str, Any]] = []
     with contextlib.suppress(Exception):  # a library that threadpoolctl cannot read must not end the run
-        from threadpoolctl import threadpool_info
-
-        libraries = threadpool_info()
-    for library in libraries:
-        if library.get("user_api") != "blas":
-            continue
-        if Path(library.get("filepath", "")).parent.name in ("numpy.libs", "scipy.libs", "numpy", "scipy"):
-            continue
-        fields = (library.get("internal_api"), library.get("version"), library.get("architecture"))
-        return " ".join(str(value).lower() for value in fields if value)
+        for each in loaded_libraries():
+            if each.api == "blas" and each.owner not in ("numpy", "scipy"):
+                return " ".join(value.lower() for value in (each.kind, each.version, each.architecture) if value)
     return {"open": "openblas"}.get(kind, kind)
 
 
@@ -283,3 +277,108 @@ def onednn_version() -> str:
     import torch
 
     return parse_torch_config(torch.__config__.show()).onednn or ""
+
+
+_EMPTY = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+"""Operators whose outputs have no values yet."""
+_SAMPLED = 4096
+"""Numbers of an operand, evenly apart, that are looked at."""
+
+
+class Provenance:
+    """Follows the memory of tensors through one pass: all that exists when it is created is known.
+
+    Memory that was freed is remembered, so that a tensor that gets the same address later is another one.
+
+    Args:
+        module: the ``torch.nn.Module`` that runs; the weights of scripted ones are no Python objects otherwise.
+    """
+
+    def __init__(self, module: Any) -> None:
+        import torch
+
+        self.foreign = 0
+        """How many floating-point numbers were read that no operator computed."""
+        self._read_numbers = self._subnormal_numbers = 0.0
+        self._known: dict[int, object] = {}
+        self._changed: dict[Any, list[tuple[int, str]]] = {}
+        gc.unfreeze()  # frozen objects are not listed, and instances freeze their models and inputs
+        for each in gc.get_objects():
+            if issubclass(type(each), torch.Tensor):
+                self._know(each)
+        for each in (*module.parameters(), *module.buffers()) if module is not None else ():
+            self._know(each)
+
+    def following(self, run: Run) -> Run:
+        """Return what calls each operator by ``run``, and notes what it reads and writes."""
+
+        def noting(name: str, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+            if is_view(name):
+                return run(name, operator, args, named)  # no number is read or written
+            self._read(operator, args, named)
+            for each in tensors_in([args, named]) if operator_class(name) is not None else ():
+                self._count_subnormal(each)
+            output = run(name, operator, args, named)
+            outputs = [] if base_name(name) in _EMPTY else tensors_in(output)
+            for each in (*outputs, *self._written(operator, args, named)):
+                self._know(each)
+            return output
+
+        return noting
+
+    @property
+    def subnormal(self) -> float:
+        """The share of subnormal numbers in the operands of products, by samples."""
+        return self._subnormal_numbers / self._read_numbers if self._read_numbers else 0.0
+
+    def _count_subnormal(self, tensor: Any) -> None:
+        import torch
+
+        if not _has_memory(tensor) or tensor.dtype not in (torch.float32, torch.float64, torch.bfloat16):
+            return  # fp16 is converted to fp32, in which its numbers are normal
+        total = tensor.untyped_storage().nbytes() // tensor.element_size()
+        if count := min(total, _SAMPLED):
+            sample = tensor.detach().as_strided((count,), (total // count,), 0)
+            self._read_numbers += total
+            # If the CPU takes them for zero, they are equal to it.
+            is_subnormal = (sample != 0) & (sample.abs() < torch.finfo(tensor.dtype).tiny)
+            self._subnormal_numbers += total * is_subnormal.float().mean().item()
+
+    def _read(self, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """Note what an operator is about to read."""
+        written = self._written(operator, args, named)
+        for each in tensors_in([args, named]):
+            if any(each is other for other in written) or not _has_memory(each):
+                continue
+            storage = each.untyped_storage()
+            if storage._cdata not in self._known:
+                self.foreign += storage.nbytes() // each.element_size() if each.is_floating_point() else 0
+                self._know(each)
+
+    def _know(self, tensor: Any) -> None:
+        from torch.multiprocessing.reductions import StorageWeakRef
+
+        if _has_memory(tensor):
+            storage = tensor.untyped_storage()
+            self._known.setdefault(storage._cdata, StorageWeakRef(storage))
+
+    def _written(self, operator: Any, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """The tensors that an operator changes, by its schema."""
+        if operator not in self._changed:
+            arguments = getattr(getattr(operator, "_schema", None), "arguments", ())
+            self._changed[operator] = [
+                (place, each.name)
+                for place, each in enumerate(arguments)
+                if each.alias_info is not None and each.alias_info.is_write
+            ]
+        changed = self._changed[operator]
+        return tensors_in([args[n] if n < len(args) else named.get(name) for n, name in changed]) if changed else []
+
+
+def _has_memory(tensor: Any) -> bool:
+    """Whether it is a plain tensor with values on the CPU."""
+    import torch
+
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return False
+    return tensor.layout is torch.strided and tensor.device.type == "cpu"

@@ -7,7 +7,7 @@ reach every backend's real kernels (oneDNN skips very small convolutions).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -126,6 +126,16 @@ def check_output(
     if not math.isfinite(rms):
         return OperatorCheck(operator, None, CanaryLevel.BROKEN, "the output is not finite", kernels)
     return OperatorCheck(operator, rms, level_of(rms, is_quantized=is_quantized), kernels=kernels)
+
+
+def compared(cases: Sequence[CanaryCase], outputs: Iterable[NDArray[Any]], *, is_quantized: bool = False) -> Canary:
+    """Compare what an engine returned for each of ``cases`` with the exact outputs."""
+    return Canary(
+        tuple(
+            check_output(case.operator, case.exact, output, is_quantized=is_quantized)
+            for case, output in zip(cases, outputs)
+        )
+    )
 
 
 def run_canary(device: str = "cpu", dtype: Any = None, watch: Watch | None = None) -> Canary:

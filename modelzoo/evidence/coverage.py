@@ -14,8 +14,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNATTRIBUTED, UNKNOWN_KERNEL, operator_class
-from modelzoo.evidence.precision import UNKNOWN, is_narrower
+from modelzoo.evidence.kernel_names import (
+    BETWEEN_OPERATORS,
+    INDUCTOR,
+    PASS_EVENT,
+    UNATTRIBUTED,
+    UNKNOWN,
+    UNKNOWN_KERNEL,
+    is_narrower,
+    operator_class,
+)
 from modelzoo.records.coverage import DISPATCH, KNOWN_SHARE, MOVEMENT, NATIVE, Coverage, TimeShare
 from modelzoo.records.evidence import LogSource, OperatorClass, OperatorUse, Product, ProofSource
 from modelzoo.records.profile import Flops, Shape
@@ -52,6 +60,11 @@ class Node(msgspec.Struct, frozen=True):
     def is_compute(self) -> bool:
         """Whether the time was spent multiplying matrices."""
         return self.precision not in _NOT_A_PRECISION
+
+
+def between_operators(seconds: float, count: int = 1) -> Node:
+    """The time of ``count`` passes that was spent in none of their nodes."""
+    return Node(PASS_EVENT, None, (), BETWEEN_OPERATORS, DISPATCH, ProofSource.NOTHING, seconds, count)
 
 
 class AttributedAudit(msgspec.Struct, frozen=True):
@@ -96,6 +109,16 @@ class AttributedAudit(msgspec.Struct, frozen=True):
     onednn_isa: str = ""
     blas: str = ""
     problems: tuple[str, ...] = ()
+
+    def arithmetic_share(self, parts: Sequence[Node]) -> float | None:
+        """Return the share of the counted operations that ``parts`` do, ``None`` if they were not counted; more than
+        was counted of one kind makes up for no other."""
+        if self.counted is None or not self.counted.total:
+            return None
+        done: Mapping[bool, float] = _by_kind((part.operator_class, part.flop or 0) for part in parts)
+        wanted = _by_kind((operator_class(name), flop) for name, flop in self.counted.by_operator.items())
+        whole = self.iterations * self.counted.total
+        return sum(min(done[kind], self.iterations * flop) for kind, flop in wanted.items()) / whole
 
 
 Name = Callable[[Node], str]
@@ -161,8 +184,8 @@ def coverage(audit: AttributedAudit, requested: str) -> Coverage:
     """
     parts, counted = audit.parts, audit.counted
     uncounted = _uncounted(parts, () if audit.lists_all or counted is None else counted.missing)
-    seen = arithmetic_share(parts, audit.iterations, counted)
-    known = arithmetic_share([part for part in parts if part.precision != UNKNOWN], audit.iterations, counted)
+    seen = audit.arithmetic_share(parts)
+    known = audit.arithmetic_share([part for part in parts if part.precision != UNKNOWN])
     is_whole = audit.lists_all or (seen is not None and seen >= KNOWN_SHARE and not uncounted)
     around = (BETWEEN_OPERATORS, INDUCTOR)
     unknown = []  # in which precision, if any, something was multiplied in this time
@@ -198,16 +221,6 @@ def can_be_compared(parts: Sequence[Node], counted: Flops | None) -> bool:
     """
     has_sizes = all(part.flop is not None for part in parts if part.is_compute)
     return counted is not None and not counted.missing and has_sizes
-
-
-def arithmetic_share(parts: Sequence[Node], iterations: int, counted: Flops | None) -> float | None:
-    """Return the share of the counted operations that ``parts`` do, ``None`` if they were not counted; more than was
-    counted of one kind makes up for no other."""
-    if counted is None or not counted.total:
-        return None
-    done: Mapping[bool, float] = _by_kind((part.operator_class, part.flop or 0) for part in parts)
-    wanted = _by_kind((operator_class(name), flop) for name, flop in counted.by_operator.items())
-    return sum(min(done[kind], iterations * flop) for kind, flop in wanted.items()) / (iterations * counted.total)
 
 
 def _by_kind(operations: Iterable[tuple[OperatorClass | None, int]]) -> dict[bool, float]:

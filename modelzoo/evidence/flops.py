@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
@@ -23,6 +23,7 @@ from modelzoo.evidence.kernel_names import (
 )
 from modelzoo.records.evidence import OperatorClass
 from modelzoo.records.profile import Flops, Shape
+from modelzoo.workload.initialization import temporary_hooks
 from modelzoo.workload.nested import tensors_in
 
 
@@ -214,6 +215,33 @@ def _autocast_followed(key: Any) -> Iterator[list[bool]]:
         yield is_on
     finally:
         context.__enter__, context.__exit__, torch._C._DisableAutocast = enter, leave, disable
+
+
+@contextmanager
+def layers_followed(module: Any) -> Iterator[tuple[Sequence[str], Mapping[str, int]]]:
+    """Yield the paths of the modules whose forward is running, the innermost last, and how often each has run.
+
+    Hooks of all modules are used, because torch calls other operators for some modules that have hooks of their own.
+    """
+    from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+    running, ran = list[str](), Counter[str]()
+    if module is None:
+        yield running, ran
+        return
+    paths = {id(each): path for path, each in module.named_modules()}
+
+    def enter(each: Any, args: Any) -> None:
+        path = paths.get(id(each))
+        ran.update([path] if path is not None else [])
+        # A module that is not a part of the model, as one that forward makes, counts as what calls it.
+        running.append(path if path is not None else running[-1] if running else "")
+
+    def leave(each: Any, args: Any, output: Any) -> None:
+        running.pop()
+
+    with temporary_hooks([register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]):
+        yield running, ran
 
 
 _VIEWS = re.compile(

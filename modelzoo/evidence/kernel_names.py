@@ -15,6 +15,7 @@ from functools import cache
 
 from modelzoo.records.evidence import OperatorClass
 
+UNKNOWN = "unknown precision"
 UNKNOWN_KERNEL = "unknown kernel"
 """Category of an operator that may or may not multiply matrices."""
 UNATTRIBUTED = "unattributed"
@@ -49,6 +50,24 @@ def precision_of(dtype: str) -> str | None:
             names of CUDA kernels (``e4m3``).
     """
     return _PRECISION_OF.get(dtype)
+
+
+COARSE = "narrower than bf16"
+"""What an error shows that no type of 8 significant bits explains, and no other type that is known here either."""
+ELEVEN_BITS = "tf32 or fp16"
+"""What an error shows of a product whose operands cannot tell these two apart."""
+_WIDTHS = ("fp64", "fp32", "tf32", "fp16, bf16", "fp8, int8, int8 weight-only", "fp4, int4, int4 weight-only")
+_RANK = {name: rank for rank, names in enumerate(_WIDTHS) for name in names.split(", ")}
+_RANK[COARSE], _RANK[ELEVEN_BITS] = _RANK["int8"], _RANK["tf32"]
+
+
+def is_narrower(precision: str, requested: str) -> bool:
+    """Return whether ``precision`` keeps fewer bits than ``requested``; not if either is no precision.
+
+    >>> is_narrower("int8", "bf16"), is_narrower("fp16", "bf16"), is_narrower("unknown precision", "bf16")
+    (True, False, False)
+    """
+    return _RANK.get(precision, 0) > _RANK.get(requested, len(_WIDTHS))
 
 
 PASS_EVENT = "modelzoo::pass"

@@ -11,33 +11,25 @@ recordings in tests/data.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from modelzoo.evidence.kernel_names import precision_of
+from modelzoo.evidence.kernel_names import UNKNOWN, precision_of
+from modelzoo.records.evidence import KernelCalls, KernelDigest
 
 BF16_ALLOWED = "bf16-allowed"
 """fp32 tensors with bf16 fast math allowed; the log does not show whether the kernel used it."""
-_OTHER_KINDS = (
-    "batch_normalization",
-    "binary",
-    "concat",
-    "eltwise",
-    "group_normalization",
-    "layer_normalization",
-    "lrn",
-    "pooling",
-    "prelu",
-    "reduction",
-    "reorder",
-    "resampling",
-    "shuffle",
-    "softmax",
-    "sum",
-    "transform",
+_OTHER_KINDS = frozenset(
+    """
+    batch_normalization binary concat eltwise group_normalization layer_normalization lrn pooling prelu reduction
+    reorder resampling shuffle softmax sum transform
+    """.split()  # noqa: SIM905 - a list of words
 )
 """Kinds of primitives that move or transform data. All others count as products, also those of later versions."""
 
@@ -320,3 +312,82 @@ def parse_mkl(text: str) -> tuple[BlasCall, ...]:
         flop = 2 * math.prod(map(int, sizes)) if sizes and all(size.isdigit() for size in sizes) else 0
         calls[function] = BlasCall(function, known.count + 1, known.seconds + seconds, known.flop + flop)
     return tuple(calls[name] for name in sorted(calls))
+
+
+RANDOM_OUTPUTS = "the model's outputs differ from pass to pass, so observed passes cannot be compared with others"
+
+
+def kernel_digest(output: str) -> KernelDigest | None:
+    """Summarize what oneDNN and MKL printed in verbose mode during one pass.
+
+    Returns:
+        ``None`` if no kernel that multiplies matrices is named.
+    """
+    log = parse_onednn(output)
+    calls: list[CountedCalls] = [
+        (f"oneDNN {each.kind} {each.implementation}", logged_precision(each), (fixed_sizes(each),), 1)
+        for each in log.primitives
+        if each.is_compute
+    ]
+    calls += [
+        (f"MKL {each.function.lower()}", each.precision, (), each.count)
+        for each in parse_mkl(output)
+        if each.is_product
+    ]
+    # A line that cannot be read may be a product.
+    calls += [("oneDNN, unread line", UNKNOWN, (untimed(line),), 1) for line in log.unread]
+    return digest_of(calls)
+
+
+CountedCalls = tuple[str, str, tuple[object, ...], int]
+"""Kernel, precision, what else tells these calls from others (their sizes), and their number."""
+
+
+def digest_of(calls: Iterable[CountedCalls]) -> KernelDigest | None:
+    """Summarize the calls of kernels that multiply matrices, in any order; ``None`` if there are none."""
+    alike: Counter[tuple[str, str, tuple[object, ...]]] = Counter()
+    by_kernel: Counter[tuple[str, str]] = Counter()
+    for kernel, precision, sizes, count in calls:
+        alike[kernel, precision, sizes] += count
+        by_kernel[kernel, precision] += count
+    if not alike:
+        return None
+    # Some sizes may be unknown, and None cannot be sorted among numbers.
+    content = json.dumps(sorted(([*key, count] for key, count in alike.items()), key=str))
+    return KernelDigest(
+        sha256=hashlib.sha256(content.encode()).hexdigest(),
+        kernels=tuple(KernelCalls(name, precision, count) for (name, precision), count in sorted(by_kernel.items())),
+    )
+
+
+class LoggedCall(msgspec.Struct, frozen=True):
+    """What the libraries' logs say of one call of an operator.
+
+    Attributes:
+        lines: what ran, without times and in alphabetical order: equal for two calls that ran the same kernels, or
+            printed the same lines of oneDNN's that could not be read.
+        kernels: those that multiply matrices, each once.
+        precision: that of all of them, as far as the log proves it; ``None`` if it does not, or if they differ.
+    """
+
+    lines: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    precision: str | None = None
+
+
+def logged_call(log: OneDnnLog, blas_calls: Sequence[BlasCall]) -> LoggedCall:
+    """Sum up what oneDNN and MKL printed during one call."""
+    lines, kernels, precisions = [*map(untimed, log.unread)], set(), set()
+    for each in log.primitives:
+        lines.append(f"{each.kernel} {each.prop} {each.tensors} {each.attributes} {each.auxiliary} {each.problem}")
+        if each.is_compute:
+            kernels.add(f"oneDNN {each.kernel}")
+            precisions.add(logged_precision(each))
+    for call in blas_calls:
+        if call.is_product:
+            lines.append(f"MKL {call.function} {call.count} {call.flop}")
+            kernels.add(f"MKL {call.function.lower()}")
+            precisions.add(call.precision)
+    precision = precisions.pop() if len(precisions) == 1 and not log.unread else None
+    proven = None if precision in (BF16_ALLOWED, "unknown") else precision
+    return LoggedCall(tuple(sorted(lines)), tuple(sorted(kernels)), proven)

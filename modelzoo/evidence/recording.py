@@ -11,13 +11,14 @@ import contextlib
 import platform
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from modelzoo.evidence.audit import (
     CALL,
+    Provenance,
     Written,
     blas_name,
     library_logs,
@@ -25,19 +26,23 @@ from modelzoo.evidence.audit import (
     run_device_profiled,
     shows_onednn,
 )
-from modelzoo.evidence.device_attribution import DeviceKernel
-from modelzoo.evidence.flops import Call, FlopCountError, record_calls, sum_flops
+from modelzoo.evidence.flops import Call, FlopCountError, layers_followed, record_calls, sum_flops
 from modelzoo.evidence.kernel_names import operator_class
-from modelzoo.evidence.logs import BlasCall, OneDnnLog, logged_precision, parse_mkl, parse_onednn
-from modelzoo.evidence.observation import RANDOM_OUTPUTS, logged_call_of
-from modelzoo.evidence.precision import operand_precision
+from modelzoo.evidence.logs import (
+    RANDOM_OUTPUTS,
+    BlasCall,
+    OneDnnLog,
+    logged_call,
+    logged_precision,
+    parse_mkl,
+    parse_onednn,
+)
+from modelzoo.evidence.precision import DeviceKernel, operand_precision
 from modelzoo.evidence.probes import differ, kept
-from modelzoo.evidence.provenance import Provenance
 from modelzoo.evidence.replay import Collector, ask_products
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource, Product
 from modelzoo.records.profile import Flops
-from modelzoo.workload.initialization import temporary_hooks
 from modelzoo.workload.nested import tensors_in
 
 
@@ -255,7 +260,7 @@ def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) ->
     )
     problems = [] if plan.intercepts else [not_intercepted]
     module = plan.model if plan.eager is None else None
-    with library_logs(problems) as (written, source), _layers_followed(module) as (layers, modules):
+    with library_logs(problems) as (written, source), layers_followed(module) as (layers, modules):
         is_logged, is_cpu = shows_onednn(source), plan.device == "cpu"
         recorder, calls = _Recorder(written, is_logged, layers, plan), None
         # Compiled code writes memory that no operator has written: there, the numbers of the eager pass are followed.
@@ -306,33 +311,6 @@ def record_once(call: Callable[[], object], plan: Plan, seconds: float = 0.0) ->
     )
 
 
-@contextlib.contextmanager
-def _layers_followed(module: Any) -> Iterator[tuple[Sequence[str], Mapping[str, int]]]:
-    """Yield the paths of the modules whose forward is running, the innermost last, and how often each has run.
-
-    Hooks of all modules are used, because torch calls other operators for some modules that have hooks of their own.
-    """
-    from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-
-    running, ran = list[str](), Counter[str]()
-    if module is None:
-        yield running, ran
-        return
-    paths = {id(each): path for path, each in module.named_modules()}
-
-    def enter(each: Any, args: Any) -> None:
-        path = paths.get(id(each))
-        ran.update([path] if path is not None else [])
-        # A module that is not a part of the model, as one that forward makes, counts as what calls it.
-        running.append(path if path is not None else running[-1] if running else "")
-
-    def leave(each: Any, args: Any, output: Any) -> None:
-        running.pop()
-
-    with temporary_hooks([register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]):
-        yield running, ran
-
-
 def _with_kernels(
     calls: Sequence[RecordedCall], outside: Sequence[Printed], kernels: Sequence[DeviceKernel]
 ) -> tuple[tuple[RecordedCall, ...], tuple[Printed, ...]]:
@@ -377,7 +355,7 @@ class _Recorder:
         printed, layers = self._printed(), tuple(self._running)
         place = None
         if operator_class(name) is not None:
-            logged = logged_call_of(printed.log, printed.blas_calls)
+            logged = logged_call(printed.log, printed.blas_calls)
             layer = next((path for path in reversed(layers) if path), "")
             place = self.collector.note(name, operator, args, named, output, logged, layer)
         self.noted.append((seconds, layers, printed, place))

@@ -217,14 +217,11 @@ def _convolution(
 
 def _places(items: int, size: Sequence[int]) -> list[tuple[int, ...]]:
     """Some outputs, by item and position, all corners among them."""
+    import numpy as np
+
     whole = (items, *size)
     found = set(combinations(*({0, length - 1} for length in whole))) if math.prod(whole) else set()
-    for flat in _spread(math.prod(whole), _ROWS):
-        place = []
-        for length in reversed(whole):
-            flat, index = divmod(flat, length)
-            place.append(index)
-        found.add(tuple(reversed(place)))
+    found.update(tuple(map(int, np.unravel_index(flat, whole))) for flat in _spread(math.prod(whole), _ROWS))
     return sorted(found)
 
 

@@ -18,20 +18,20 @@ from modelzoo.errors import first_line
 from modelzoo.evidence.audit import Written
 from modelzoo.evidence.flops import call_flop, dtype_name
 from modelzoo.evidence.kernel_names import named_precision, operator_class, precision_of
-from modelzoo.evidence.observation import LoggedCall, logged_call
+from modelzoo.evidence.logs import LoggedCall, logged_call, parse_mkl, parse_onednn
 from modelzoo.evidence.probes import (
+    FEWEST_OUTPUTS,
     VANISHED,
     Operand,
     fill,
     noise,
     on_device,
     relative_error,
-    repetitions,
     shown_precision,
+    subnormals_of,
 )
 from modelzoo.evidence.references import Rule, rule_of
-from modelzoo.evidence.subnormal import subnormals_of
-from modelzoo.evidence.wrong import Limits, Sample, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
+from modelzoo.evidence.wrong import Limits, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import NotReplayed, OperatorClass, Product
 from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
@@ -48,8 +48,17 @@ added to the first process of a setting stays below 10 s."""
 _FLOATING = ("fp64", "fp32", "bf16", "fp16")
 
 
+class _Called(NamedTuple):
+    """One call of a product: its arguments, and a sample of its outputs, found and exact."""
+
+    args: Sequence[Any]
+    named: Mapping[str, Any]
+    found: Any
+    exact: Any
+
+
 @dataclass
-class _Distinct:
+class Distinct:
     """A product as it was called: tensors with values of their own are replaced by ``Operand``."""
 
     product: Product
@@ -58,10 +67,53 @@ class _Distinct:
     named: Mapping[str, Any]
     logged: LoggedCall | None
     flop: int
-    out: Any = None
+    written: Written | None
+    """What the libraries log; ``None`` if they do not."""
+    out: Any
     """What the output is written to, if the caller says so."""
     layers: list[str] = field(default_factory=list)
     """Of each call, the innermost module."""
+
+    def filled(self, blocks: Mapping[int, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments on the CPU, with operands of these blocks, by position; named ones come after the others.
+
+        Operands without a block are zeros.
+        """
+        nothing = noise(0) * 0
+        filled: list[Any] = []
+        same: dict[int, Any] = {}
+        for n, each in enumerate([*self.args, *self.named.values()]):
+            if isinstance(each, Operand) and id(each) not in same:
+                same[id(each)] = fill(each, blocks.get(n, nothing))
+            filled.append(same[id(each)] if isinstance(each, Operand) else each.cpu() if hasattr(each, "cpu") else each)
+        return filled[: len(self.args)], dict(zip(self.named, filled[len(self.args) :]))
+
+    def run(self, args: Sequence[Any], named: Mapping[str, Any], *, by_any_kernel: bool = False) -> Any:
+        """The output, on the CPU; ``None`` if other kernels ran than in the pass, unless any may."""
+        same: dict[int, Any] = {}
+
+        def placed(given: Any, noted: Any) -> Any:
+            """``given`` where it was in the pass; what stays as it was is there."""
+            return same.setdefault(id(noted), on_device(given, noted)) if isinstance(noted, Operand) else noted
+
+        args = list(map(placed, args, self.args))
+        named = {key: placed(each, self.named[key]) for key, each in named.items()}
+        if self.out is not None:
+            named[_OUT] = on_device(fill(self.out, noise(0) * 0), self.out)
+        begin = self.written.size if self.written is not None else 0
+        output = self.operator(*args, **named)
+        if self.written is not None and not by_any_kernel:
+            text = self.written(begin)
+            if logged_call(parse_onednn(text), parse_mkl(text)) != self.logged:
+                return None
+        return (output[0] if isinstance(output, (tuple, list)) else output).cpu()
+
+    def called(self, rule: Rule, blocks: Mapping[int, Any], *, by_any_kernel: bool = False) -> _Called | None:
+        """Call the product with operands of these blocks, by position; ``None`` as of ``run``."""
+        args, named = self.filled(blocks)
+        expected = rule.expected(*args, **named)
+        output = self.run(args, named, by_any_kernel=by_any_kernel)
+        return None if output is None else _Called(args, named, expected.sample(output), expected.exact)
 
 
 def budget_after(seconds: float, *, emulated: bool = False) -> float:
@@ -95,7 +147,7 @@ def ask_products(collector: Collector, budget: float, asked: str) -> tuple[Produ
             reason = NotReplayed.NO_REFERENCE
         else:
             try:
-                answers[index] = _replayed(product, distinct, rule, collector.written, asked)
+                answers[index] = _replayed(product, distinct, rule, asked)
                 continue
             except Exception as error:  # any operator may refuse what it is called with, each with an error of its own
                 reason, detail = NotReplayed.FAILED, first_line(error)
@@ -112,7 +164,7 @@ class Collector:
 
     def __init__(self, written: Written | None) -> None:
         self.written = written
-        self.found: list[_Distinct] = []
+        self.found: list[Distinct] = []
         self._places: dict[object, int] = {}
 
     def note(
@@ -152,7 +204,7 @@ class Collector:
                 logged=known.precision if known is not None else None,
             )
             flop = call_flop(name, args, output) or 0
-            self.found.append(_Distinct(product, operator, own_args, own_named, known, flop, out))
+            self.found.append(Distinct(product, operator, own_args, own_named, known, flop, self.written, out))
         self.found[self._places[key]].layers.append(layer)
         return self._places[key]
 
@@ -174,9 +226,7 @@ def _noted(value: Any, stays: bool, same: dict[int, Any]) -> Any:
     A tensor that is an argument twice stays one, because an operator may ask whether it is: ``same`` has those of one
     call by their identity.
     """
-    if stays or not _is_plain(value):
-        return value
-    if not value.is_floating_point():
+    if stays or not _is_plain(value) or not value.is_floating_point():
         return value
     shape, strides = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
     operand = Operand(shape, strides, value.dtype, str(value.device), value.data_ptr() % 64)
@@ -205,22 +255,13 @@ def _text(value: Any) -> str:
     return repr(value)
 
 
-class _Called(NamedTuple):
-    """One call of a product: its arguments, and a sample of its outputs, found and exact."""
-
-    args: Sequence[Any]
-    named: Mapping[str, Any]
-    found: Any
-    exact: Any
-
-
-def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Written | None, asked: str) -> Product:
+def _replayed(product: Product, distinct: Distinct, rule: Rule, asked: str) -> Product:
     scales = rule.scales(*distinct.args, **distinct.named)
     places = len(distinct.args) + len(distinct.named)
     calls: list[_Called] = []
-    while not calls or len(calls) < repetitions(calls[0].exact.numel()):
+    while not calls or len(calls) * max(calls[0].exact.numel(), 1) < FEWEST_OUTPUTS:
         blocks = {n: noise(len(calls) * places + n) * scales.get(n, 1) for n in range(places)}
-        called = _called(distinct, rule, blocks, written)
+        called = distinct.called(rule, blocks)
         if called is None:
             return replace(product, not_replayed=NotReplayed.OTHER_KERNELS)
         calls.append(called)
@@ -232,8 +273,8 @@ def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Writte
         if not rule.factors:
             return None
         for blocks in ((first, second), (second, first)):
-            called = _called(distinct, rule, dict(zip(rule.factors, blocks)), None)
-            assert called is not None, "without a log nothing is compared"
+            called = distinct.called(rule, dict(zip(rule.factors, blocks)), by_any_kernel=True)
+            assert called is not None, "kernels are not compared"
             if relative_error([(called.found, called.exact)]) > VANISHED:
                 return True
         return False
@@ -244,8 +285,11 @@ def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Writte
 
     def judged(*more: str | None) -> tuple[Limits, WrongOutputs | None]:
         limits = limits_of(product, rule, calls[0].args, (*precisions, *more))
-        sizes = (size_of(rule, each.args, each.named, each.exact, limits.smallest) for each in calls)
-        return limits, wrong_outputs([Sample(each.found, each.exact, size) for each, size in zip(calls, sizes)], limits)
+        samples = (
+            (each.found, each.exact, size_of(rule, each.args, each.named, each.exact, limits.smallest))
+            for each in calls
+        )
+        return limits, wrong_outputs(samples, limits)
 
     limits, wrong = judged()
     # A precision spoils all outputs alike, a fault some of them.
@@ -254,29 +298,20 @@ def _replayed(product: Product, distinct: _Distinct, rule: Rule, written: Writte
             wrong = None  # as in an algorithm of its own, or fp32 emulated by two bf16 numbers
         else:
             limits, wrong = judged(shown)
-    wrong = wrong or _spoilt_rows(distinct, rule, written, limits)
-    subnormals = None
-    if "bf16" in (product.operands, shown):
-        subnormals = subnormals_of(
-            product,
-            rule,
-            distinct.args,
-            distinct.named,
-            filled=lambda blocks: _filled(distinct, blocks),
-            run=lambda args, named: _run(distinct, args, named, written),
-        )
+    wrong = wrong or _spoilt_rows(distinct, rule, limits)
+    is_bf16 = "bf16" in (product.operands, shown)
     return replace(
         product,
         error=error if math.isfinite(error) else None,
         shown=shown,
         not_replayed=NotReplayed.NOT_FINITE if shown is None else None,
-        subnormals=subnormals,
+        subnormals=subnormals_of(distinct, rule) if is_bf16 else None,
         wrong=wrong,
         call=_reproducible(distinct, rule, scales),
     )
 
 
-def _spoilt_rows(distinct: _Distinct, rule: Rule, written: Written | None, limits: Limits) -> WrongOutputs | None:
+def _spoilt_rows(distinct: Distinct, rule: Rule, limits: Limits) -> WrongOutputs | None:
     """What a NaN in one row of the left operand does to other rows, or not to its own; ``None`` if all is right.
 
     It may be in memory behind the operand of a row (https://github.com/uxlfoundation/oneDNN/issues/5717), as with one
@@ -287,60 +322,21 @@ def _spoilt_rows(distinct: _Distinct, rule: Rule, written: Written | None, limit
     left = distinct.args[rule.rows]
     if not isinstance(left, Operand) or len(left.shape) < 2 or left.shape[-2] < 2 or not distinct.named.get("alpha", 1):
         return None
-    args, named = _filled(distinct, {n: noise(n) for n in range(len(distinct.args) + len(distinct.named))})
+    args, named = distinct.filled({n: noise(n) for n in range(len(distinct.args) + len(distinct.named))})
     row, given = left.shape[-2] // 2, args[rule.rows]
     given.select(-2, row).fill_(math.nan)
     spoilt = given.isnan().any(-1)
     is_alone = sum(each is given for each in (*args, *named.values())) == 1
     if not is_alone or spoilt.sum() != math.prod(left.shape[:-2]) or not spoilt.select(-1, row).all():
         return None  # memory of several rows, or of both operands
-    output = _run(distinct, args, named, written)
+    output = distinct.run(args, named)
     # Softmax takes a row without a largest number for one that is masked: with AVX-512, over fewer keys than a vector.
     is_attention, keys = distinct.product.operator_class is OperatorClass.ATTENTION, distinct.product.shapes[1][-2]
     may_be_lost = is_attention and keys < VECTOR
     return None if output is None else wrong_rows(output, row, limits.bound, may_be_lost=may_be_lost)
 
 
-def _called(distinct: _Distinct, rule: Rule, blocks: Mapping[int, Any], written: Written | None) -> _Called | None:
-    """Call the product with operands of these blocks, by position; ``None`` if other kernels ran than in the pass."""
-    args, named = _filled(distinct, blocks)
-    expected = rule.expected(*args, **named)
-    output = _run(distinct, args, named, written)
-    return None if output is None else _Called(args, named, expected.sample(output), expected.exact)
-
-
-def _filled(distinct: _Distinct, blocks: Mapping[int, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments on the CPU, with operands of these blocks, by position; named ones come after the others."""
-    nothing = noise(0) * 0
-    filled: list[Any] = []
-    same: dict[int, Any] = {}
-    for n, each in enumerate([*distinct.args, *distinct.named.values()]):
-        if isinstance(each, Operand) and id(each) not in same:
-            same[id(each)] = fill(each, blocks.get(n, nothing))
-        filled.append(same[id(each)] if isinstance(each, Operand) else each.cpu() if hasattr(each, "cpu") else each)
-    return filled[: len(distinct.args)], dict(zip(distinct.named, filled[len(distinct.args) :]))
-
-
-def _run(distinct: _Distinct, args: Sequence[Any], named: Mapping[str, Any], written: Written | None) -> Any:
-    """The output, on the CPU; ``None`` if other kernels ran than in the pass."""
-    same: dict[int, Any] = {}
-
-    def placed(given: Any, noted: Any) -> Any:
-        """``given`` where it was in the pass; what stays as it was is there."""
-        return same.setdefault(id(noted), on_device(given, noted)) if isinstance(noted, Operand) else noted
-
-    args = list(map(placed, args, distinct.args))
-    named = {key: placed(each, distinct.named[key]) for key, each in named.items()}
-    if distinct.out is not None:
-        named[_OUT] = on_device(fill(distinct.out, noise(0) * 0), distinct.out)
-    begin = written.size if written is not None else 0
-    output = distinct.operator(*args, **named)
-    if written is not None and logged_call(written(begin)) != distinct.logged:
-        return None
-    return (output[0] if isinstance(output, (tuple, list)) else output).cpu()
-
-
-def _reproducible(distinct: _Distinct, rule: Rule, scales: Mapping[int, float]) -> ProductCall | None:
+def _reproducible(distinct: Distinct, rule: Rule, scales: Mapping[int, float]) -> ProductCall | None:
     """How to call the product again with torch alone; ``None`` if that cannot be said, or torch has none in fp64."""
     operands = [each for each in (*distinct.args, *distinct.named.values()) if isinstance(each, Operand)]
     device = operands[0].device.partition(":")[0] if operands else "cpu"

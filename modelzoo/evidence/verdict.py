@@ -15,7 +15,6 @@ import msgspec
 from modelzoo.evidence.coverage import (
     AttributedAudit,
     Node,
-    arithmetic_share,
     can_be_compared,
     coverage,
     fraction,
@@ -23,10 +22,9 @@ from modelzoo.evidence.coverage import (
     operator_uses,
     time_shares,
 )
-from modelzoo.evidence.kernel_names import UNATTRIBUTED, UNKNOWN_KERNEL, has_weights
-from modelzoo.evidence.logs import names_bf16, untimed
-from modelzoo.evidence.observation import digest_of
-from modelzoo.evidence.precision import PARTLY_IN_FP32, UNKNOWN, PrecisionProver, is_narrower
+from modelzoo.evidence.kernel_names import UNATTRIBUTED, UNKNOWN, UNKNOWN_KERNEL, has_weights, is_narrower
+from modelzoo.evidence.logs import digest_of, names_bf16, untimed
+from modelzoo.evidence.precision import PARTLY_IN_FP32, PrecisionProver
 from modelzoo.evidence.probes import ERRORS
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
@@ -163,9 +161,7 @@ def judge_attributed(
         coverage=known,
         arithmetic_share=None
         if requested == "fp32" or audit.lists_all
-        else arithmetic_share(
-            [part for part in compute if part.precision == requested], audit.iterations, audit.counted
-        ),
+        else audit.arithmetic_share([part for part in compute if part.precision == requested]),
         products=tuple(_kept(each, requested, bf16_method) for each in audit.products),
         replay_seconds=audit.replay_seconds,
         unread_lines=tuple({untimed(line): line for line in audit.unread + audit.unread_in_products}.values())[:3],
@@ -244,7 +240,7 @@ def _judge_what_is_known(findings: _Findings) -> ProofVerdict:
     def of_all(parts: Sequence[Node]) -> float:
         if audit.lists_all:
             return fraction((part.seconds for part in parts), total)
-        return arithmetic_share(parts, audit.iterations, audit.counted) or 0.0
+        return audit.arithmetic_share(parts) or 0.0
 
     in_name = of_all([part for part in findings.asked if part.precision == name])
     in_others = of_all([part for part in findings.asked if part.precision not in (name, UNKNOWN)])
@@ -313,7 +309,7 @@ def judge_nodes(
     for node in listed.parts:
         if node.operator_class is not None:
             proof = prover.prove_operands(node.precision, node.canary, node.decided_by)
-            node = replace(node, precision=proof.precision, decided_by=proof.decided_by)
+            node = replace(node, **proof._asdict())
         parts.append(node)
     audit = replace(
         listed,
@@ -330,9 +326,10 @@ def node_digest(nodes: Sequence[Node]) -> KernelDigest | None:
 
     The first size of each operand is left out: it is the number of items, which in detectors depends on the data.
     """
-    products = [node for node in nodes if node.operator_class is not None]
     return digest_of(
-        (node.implementation, node.precision, tuple(shape[1:] for shape in node.shapes), 1) for node in products
+        (node.implementation, node.precision, tuple(shape[1:] for shape in node.shapes), 1)
+        for node in nodes
+        if node.operator_class is not None
     )
 
 

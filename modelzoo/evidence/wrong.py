@@ -34,7 +34,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from modelzoo.evidence.precision import ELEVEN_BITS
+from modelzoo.evidence.kernel_names import ELEVEN_BITS
 from modelzoo.evidence.references import Rule, weight_place
 from modelzoo.records.evidence import OperatorClass, Product
 from modelzoo.records.faults import Fault, WrongOutputs
@@ -55,14 +55,6 @@ _SMALLEST = {"fp16": 2.0**-14, ELEVEN_BITS: 2.0**-14, "int8": math.inf}
 _LARGEST = {"fp16": 65504.0}
 _WINOGRAD = 2.0**11
 _NON_LINEAR = 32
-
-
-class Sample(NamedTuple):
-    """Outputs of one call, found and exact, and the size that an error is compared with; infinite: it is not judged."""
-
-    found: Any
-    exact: Any
-    size: Any
 
 
 class Limits(NamedTuple):
@@ -147,8 +139,14 @@ def is_spread(samples: Iterable[tuple[Any, Any]]) -> bool:
     return bool(len(errors)) and bool(4 * errors.median() >= errors.pow(2).mean().sqrt())
 
 
-def wrong_outputs(samples: Sequence[Sample], limits: Limits) -> WrongOutputs | None:
-    """Return what is wrong with the outputs of some calls; ``None`` if nothing is."""
+def wrong_outputs(samples: Iterable[tuple[Any, Any, Any]], limits: Limits) -> WrongOutputs | None:
+    """Return what is wrong with the outputs of some calls; ``None`` if nothing is.
+
+    Args:
+        samples: of each call, the outputs found and exact, and the size that an error is compared with; infinite: it is
+            not judged.
+        limits: what is explained.
+    """
     not_finite = off = compared = 0
     excess = 0.0
     for found, exact, size in samples:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from modelzoo.engines.export.source import CHANGED, ROUNDED, rebuild
 from modelzoo.engines.export.store import read_batch, read_expected
 from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
-from modelzoo.evidence.observation import RANDOM_OUTPUTS
+from modelzoo.evidence.logs import RANDOM_OUTPUTS
 from modelzoo.evidence.recording import Phases
 from modelzoo.frozen import replace
 from modelzoo.measure.pipeline import Generating

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from modelzoo.engines.jittor import environment as jittor
+from modelzoo.engines import jittor
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine import memory
 from modelzoo.machine.installation import installed_version

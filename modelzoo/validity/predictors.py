@@ -17,7 +17,7 @@ from modelzoo.engines import create_engine
 from modelzoo.engines.export.source import in_fp32
 from modelzoo.engines.protocol import Engine, value_and_problem
 from modelzoo.errors import EnvironmentProblem, UsageError, first_line
-from modelzoo.evidence.precision import is_narrower
+from modelzoo.evidence.kernel_names import is_narrower
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.run import Observed, Prepared, SideReport, ValidityReport

@@ -18,7 +18,7 @@ from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from modelzoo.engines.openvino.engine import PRECISION_HINT, compile_options
+from modelzoo.engines.openvino import PRECISION_HINT, compile_options
 from modelzoo.engines.openvino.evidence import read_layers
 from modelzoo.setting import ResolvedSetting
 

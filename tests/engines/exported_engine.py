@@ -41,11 +41,10 @@ class ExportedEngine(FakeEngine):
         conversion = Conversion("numpy", np.__version__, options={"engine": type(self).__name__})
         return export_once(source, self.name, conversion, lambda directory: self._write(source, directory))
 
-    def _write(self, source: TorchSource, directory: Path) -> tuple[str, ...]:
+    def _write(self, source: TorchSource, directory: Path) -> None:
         arrays = {name: tensor.numpy().copy() for name, tensor in source.module.state_dict().items()}
         next(iter(arrays.values()))[...] *= self.perturbation
         np.savez(directory / ARRAYS, **arrays)
-        return ()
 
     def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
         return setting.reference()
@@ -63,7 +62,7 @@ class PerturbedEngine(ExportedEngine):
 class BrokenEngine(ExportedEngine):
     """Its exporter fails."""
 
-    def _write(self, source: TorchSource, directory: Path) -> tuple[str, ...]:
+    def _write(self, source: TorchSource, directory: Path) -> None:
         (directory / "half").write_text("written before the failure")
         raise NotImplementedError("no operator aten::grumble\nand a traceback")
 

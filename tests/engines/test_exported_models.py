@@ -12,8 +12,9 @@ import torch
 from exportable_workloads import CLASSIFIER, DETECTOR, Classifier, resolved, source_of
 
 from modelzoo.engines import create_engine
-from modelzoo.engines.export import onnx, store
-from modelzoo.engines.onnxruntime import engine as onnxruntime_engine
+from modelzoo.engines import onnxruntime as onnxruntime_engine
+from modelzoo.engines.export import store
+from modelzoo.engines.onnxruntime import onnx
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure.observing import output_agreement

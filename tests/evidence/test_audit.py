@@ -15,9 +15,10 @@ from torch.autograd import profiler
 from torch.backends import mkldnn
 from torch.profiler import ProfilerActivity
 
+from modelzoo.engines.protocol import Unavailable
+from modelzoo.engines.torch.devices import digest
 from modelzoo.evidence.audit import (
     CALL,
-    NoKernelLogError,
     _profiler,
     blas_name,
     captured_output,
@@ -28,8 +29,8 @@ from modelzoo.evidence.audit import (
     watched_kernels,
 )
 from modelzoo.evidence.canary import run_canary
-from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.logs import Primitive
+from modelzoo.evidence.precision import DeviceKernel
 from modelzoo.evidence.probes import differ, kept
 from modelzoo.evidence.recording import Plan, Recording, record_once
 from modelzoo.records.evidence import LogSource
@@ -104,8 +105,9 @@ def test_the_kernels_of_a_pass_are_logged_alike_each_time(
     forward: Callable[[], Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
     """One pass names the kernels that an audit finds, and prints nothing."""
-    digest = log_kernels(forward)
-    assert log_kernels(forward) == digest
+    digest = log_kernels(forward, [])
+    assert digest is not None
+    assert log_kernels(forward, []) == digest
     kernels = {f"oneDNN {each.kind} {each.implementation}" for each in primitives(recorded(forward)) if each.is_compute}
     assert {each.kernel for each in digest.kernels if each.kernel.startswith("oneDNN")} == kernels
     out, err = capfd.readouterr()
@@ -119,8 +121,7 @@ def test_a_build_without_the_switch_shows_no_kernel(
     kernels = {check.operator: check.kernels for check in run_canary(watch=watched_kernels).operators}
     assert [kernel.split()[0] for kernel in kernels["conv"] or ()] == ["convolution"]
     assert None not in kernels.values()
-    with pytest.raises(NoKernelLogError, match="name no kernel that ran"):
-        log_kernels(lambda: None)
+    assert digest(lambda: None, None) == Unavailable("the logs of oneDNN and MKL name no kernel that ran")
 
     def refuse(level: int) -> Any:
         raise AssertionError("Failed to set MKLDNN into verbose mode.")
@@ -131,8 +132,9 @@ def test_a_build_without_the_switch_shows_no_kernel(
     assert (found.log_source, found.shows_onednn, primitives(found)) == (LogSource.NONE, False, [])
     assert any("ONEDNN_VERBOSE=1" in problem for problem in found.problems)
     assert {check.kernels for check in run_canary(watch=watched_kernels).operators} == {None}
-    with pytest.raises(NoKernelLogError, match="cannot switch oneDNN's verbose mode on"):
-        log_kernels(forward)
+    shown = digest(forward, None)
+    assert isinstance(shown, Unavailable)
+    assert "cannot switch oneDNN's verbose mode on" in shown.reason
 
 
 @pytest.mark.parametrize(
@@ -163,9 +165,11 @@ def test_openblas_reports_its_version_and_core(monkeypatch: pytest.MonkeyPatch) 
     import threadpoolctl
 
     def loaded() -> list[dict[str, Any]]:
-        numpy = {"user_api": "blas", "filepath": "/x/numpy.libs/libopenblas.so", "internal_api": "openblas"}
-        own = {"filepath": "/x/torch.libs/libopenblas.so", "version": "0.3.29", "architecture": "NEOVERSEN2"}
-        return [{"user_api": "openmp"}, {**numpy, "version": "1"}, {**numpy, **own}]
+        packages, facts = "/x/site-packages", {"user_api": "blas", "internal_api": "openblas", "num_threads": 1}
+        numpy = {**facts, "filepath": f"{packages}/numpy.libs/libopenblas.so", "version": "1"}
+        own = {"filepath": f"{packages}/torch/lib/libopenblas.so", "version": "0.3.29", "architecture": "NEOVERSEN2"}
+        openmp = {**facts, "user_api": "openmp", "internal_api": "openmp", "filepath": "/x/libgomp.so"}
+        return [openmp, numpy, {**facts, **own}]
 
     monkeypatch.setattr(torch.__config__, "show", lambda: OPENBLAS_CONFIG)
     monkeypatch.setattr(threadpoolctl, "threadpool_info", loaded)

@@ -8,8 +8,7 @@ import pytest
 
 from modelzoo.evidence import coverage as coverages
 from modelzoo.evidence.coverage import AttributedAudit, Node, can_be_compared, operator_uses, time_shares
-from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, UNKNOWN_KERNEL
-from modelzoo.evidence.precision import UNKNOWN
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, UNKNOWN, UNKNOWN_KERNEL
 from modelzoo.records.coverage import DISPATCH, Coverage, TimeShare
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource
 from modelzoo.records.profile import Flops

@@ -7,14 +7,9 @@ import re
 import pytest
 import torch
 
-from modelzoo.evidence.kernel_names import (
-    calls_operators,
-    multiplies_nothing,
-    named_precision,
-    operator_class,
-)
+from modelzoo.evidence.kernel_names import UNKNOWN, calls_operators, multiplies_nothing, named_precision, operator_class
 from modelzoo.evidence.logs import OneDnnLog
-from modelzoo.evidence.precision import UNKNOWN, PrecisionProver
+from modelzoo.evidence.precision import PrecisionProver
 from modelzoo.records.evidence import OperatorClass, Product
 
 

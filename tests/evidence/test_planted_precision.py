@@ -24,9 +24,9 @@ from modelzoo import cli
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import execution
 from modelzoo.engines.torch.engine import TorchModel, TorchSession
-from modelzoo.evidence import subnormal
+from modelzoo.evidence import probes
 from modelzoo.evidence.kernel_names import named_precision
-from modelzoo.evidence.observation import RANDOM_OUTPUTS
+from modelzoo.evidence.logs import RANDOM_OUTPUTS
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import REFERENCE_SHARE, Evidence, NotReplayed, OperatorClass, ProofVerdict
 from modelzoo.setting import ResolvedSetting
@@ -42,7 +42,7 @@ INT8 = ResolvedSetting("int8", recipe="dynamic-onednn")
 @pytest.fixture(autouse=True)
 def _may_keep_subnormals(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on an Arm CPU: on x86 without bf16 instructions, bf16 is not ACTIVE."""
-    monkeypatch.setattr(subnormal, "every_bf16_instruction_flushes", lambda: False)
+    monkeypatch.setattr(probes, "every_bf16_instruction_flushes", lambda: False)
 
 
 def audited_module(module: torch.nn.Module, *args: Any, setting: ResolvedSetting = FP32) -> Evidence:
@@ -368,7 +368,7 @@ def test_fp32_is_refused(mode: str, plant: str, where: str) -> None:
 
 def test_bf16_that_is_multiplied_in_fp32_is_not_active(monkeypatch: pytest.MonkeyPatch) -> None:
     """On x86, where every bf16 instruction flushes subnormal products, a kernel that keeps them runs none."""
-    monkeypatch.setattr(subnormal, "every_bf16_instruction_flushes", lambda: True)
+    monkeypatch.setattr(probes, "every_bf16_instruction_flushes", lambda: True)
 
     def kernel(added: Any, left: Any, right: Any, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
         return (beta * added.float() + alpha * (left.float() @ right.float())).to(left.dtype)

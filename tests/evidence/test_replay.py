@@ -13,7 +13,7 @@ from replayed_products import only, replayed
 from torch import nn
 from torch.nn import functional
 
-from modelzoo.evidence.precision import COARSE
+from modelzoo.evidence.kernel_names import COARSE
 from modelzoo.records.evidence import NotReplayed
 from modelzoo.records.faults import Fault
 

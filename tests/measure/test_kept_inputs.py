@@ -10,7 +10,7 @@ import torch
 from measure.test_instance import served
 from measure.test_measurement import job_for, measured
 
-from modelzoo.evidence import subnormal
+from modelzoo.evidence import probes
 from modelzoo.measure.preparation import KeptInputs
 from modelzoo.plan import Plan
 from modelzoo.records.evidence import ProofVerdict
@@ -159,7 +159,7 @@ def test_the_outputs_of_the_whole_model_must_be_off_as_its_precision_explains(
     setting: Setting, forward: str, verdict: ProofVerdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every product has the precision that was asked for, but what is planted lies between them."""
-    monkeypatch.setattr(subnormal, "every_bf16_instruction_flushes", lambda: False)  # as on an Arm CPU
+    monkeypatch.setattr(probes, "every_bf16_instruction_flushes", lambda: False)  # as on an Arm CPU
     report = report_of(written(tmp_path, forward), setting)
     evidence, found = report.observed.evidence, merged_proof([report])
     assert evidence is not None

@@ -15,8 +15,8 @@ from msgspec.structs import asdict
 from modelzoo.cli import app
 from modelzoo.cli.selection import select_settings
 from modelzoo.engines.export.engine import option_names
-from modelzoo.engines.onnxruntime.engine import session_options
-from modelzoo.engines.openvino.engine import compile_options
+from modelzoo.engines.onnxruntime import session_options
+from modelzoo.engines.openvino import compile_options
 from modelzoo.engines.torch import switches
 from modelzoo.records.run import EnvironmentChanges, RunReport
 from modelzoo.records.workload import Conversion, Export

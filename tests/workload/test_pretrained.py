@@ -20,7 +20,7 @@ from transformers import (
     MixtralConfig,
 )
 
-from modelzoo.engines.torch.precision import cast_model
+from modelzoo.engines.torch.switches import cast_model
 from modelzoo.errors import WeightsError
 from modelzoo.workload import load_pretrained, read_tokenizer
 from modelzoo.workload.state import read_state_dict, save_state_dict

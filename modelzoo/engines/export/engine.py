@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from msgspec.structs import asdict
 
 from modelzoo.engines import INSTALL
-from modelzoo.engines.protocol import Model, Observed, Unavailable
+from modelzoo.engines.protocol import Engine, Model, Observed, Session, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.evidence.attribution import summarize_profile, timed_calls
 from modelzoo.evidence.coverage import AttributedAudit
-from modelzoo.evidence.profile import summarize_profile, timed_calls
 from modelzoo.evidence.verdict import judge_nodes, node_digest
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import installed_version, package_versions
@@ -24,7 +24,7 @@ from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.profile import Flops, Profile
-from modelzoo.records.run_report import ChangedSwitch, Compilation
+from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.warning import WarningMessage
@@ -36,7 +36,7 @@ def option_names(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{name}={value}" for name, value in options.items())
 
 
-class ExportedSession:
+class ExportedSession(Session):
     """One setting of such an engine."""
 
     device = None
@@ -54,14 +54,11 @@ class ExportedSession:
             raise UsageError(f"{workload.name} has not been exported for {self._engine.title}; run it through modelzoo")
         return self._engine.model(self, workload, inputs, export)
 
-    def changed_switches(self) -> tuple[ChangedSwitch, ...]:
-        return ()
-
     def canary(self) -> Observed[Canary]:
         return self._engine.canary(self)
 
 
-class ExportedEngine:
+class ExportedEngine(Engine):
     """An engine whose models torch exports; its workers need no torch.
 
     Attributes:
@@ -134,19 +131,9 @@ class ExportedEngine:
         """The recipe that ``setting`` runs with; ``None`` if it is not quantized."""
         return None
 
-    def interpreter(self) -> str | None:
-        return None
-
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
         # The engine has threads of its own; numpy, and torch as the reference, have those of OpenMP or a BLAS.
         return dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(setting.threads))
-
-    def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
-        return setting.reference()
-
-    @contextmanager
-    def explained_errors(self) -> Iterator[None]:
-        yield
 
     def open(self, setting: ResolvedSetting) -> ExportedSession:
         self._threads = setting.threads

@@ -18,6 +18,7 @@ from modelzoo.records.profile import Flops
 from modelzoo.records.workload import INPUT_CHANGE, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload, calibration_inputs, make_inputs
+from modelzoo.workload.initialization import temporary_hooks
 from modelzoo.workload.nested import mapped
 from modelzoo.workload.state import tensors_of
 from modelzoo.workload.weights import Loaded, load_model
@@ -190,7 +191,7 @@ class TorchSource:
 
     @cached_property
     def state_sha256(self) -> str:
-        """SHA-256 of the module's state: names, shapes, types and values of all tensors, by name."""
+        """See ``state_sha256``."""
         return state_sha256(self.module)
 
     @cached_property
@@ -293,11 +294,8 @@ def _flat_module_class() -> Any:
                 head.register_forward_hook(lambda _module, _args, output, name=name: captured.update({name: output}))
                 for name, head in self._heads.items()
             ]
-            try:
+            with temporary_hooks(hooks):
                 output = self.module(*rebuild(self._inputs, tensors))
-            finally:
-                for hook in hooks:
-                    hook.remove()
             self.output_structure, found = flatten(output)
             structure, head_outputs = flatten({name: captured[name] for name in self._heads})
             self.head_names = structure.names()

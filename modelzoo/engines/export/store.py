@@ -21,7 +21,7 @@ import shutil
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,8 +55,8 @@ LAYOUT = 8
 """Version of what is written, a part of the key; increase it if an exporter of the suite writes something else."""
 INPUT, BATCH = "input", "batch"
 
-Write = Callable[[Path], Sequence[str]]
-"""Writes the exported model into a directory, and returns the parts that it was split into; empty if it is whole."""
+Write = Callable[[Path], None]
+"""Writes the exported model into a directory."""
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -64,7 +64,6 @@ class _Manifest(msgspec.Struct, frozen=True):
 
     sha256: str
     files: dict[str, int]
-    parts: tuple[str, ...] = ()
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -140,8 +139,15 @@ def export_once(source: TorchSource, engine: str, conversion: Conversion, write:
     except OSError as error:
         problem = f"the exported model cannot be written to {directory}: {error.strerror}"
         raise EnvironmentProblem(f"{problem}; free some space, or set MODELZOO_CACHE to another directory") from error
-    files, loaded = (source.state_sha256, manifest.sha256, manifest.parts), source.loaded
-    return Export(str(directory), batch, conversion, *files, loaded.converted, loaded.warnings)
+    return Export(
+        path=str(directory),
+        batch=batch,
+        conversion=conversion,
+        state_sha256=source.state_sha256,
+        sha256=manifest.sha256,
+        converted=source.loaded.converted,
+        warnings=source.loaded.warnings,
+    )
 
 
 def _make(directory: Path, source: TorchSource, engine: str, write: Write) -> _Manifest:
@@ -150,13 +156,13 @@ def _make(directory: Path, source: TorchSource, engine: str, write: Write) -> _M
     temporary = directory.with_name(f".{directory.name}-{secrets.token_hex(4)}.tmp")
     temporary.mkdir()
     try:
-        parts = tuple(write(temporary))
+        write(temporary)
         paths = sorted(temporary.rglob("*"))
         for path in paths:
             sync(path)
         files = [path for path in paths if path.is_file()]
         sizes = {path.relative_to(temporary).as_posix(): path.stat().st_size for path in files}
-        manifest = _Manifest(files_sha256(temporary, files), sizes, parts)
+        manifest = _Manifest(files_sha256(temporary, files), sizes)
         write_atomically(temporary / MANIFEST, encode_json(manifest))
         sync(temporary)
         if _read_manifest(directory) is None:

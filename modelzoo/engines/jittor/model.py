@@ -7,31 +7,38 @@ own environment. The exported model is a file with the tensors of the torch modu
 The proof is the log of the oneDNN that Jittor calls, and a canary. Jittor's own kernels, such as batch norm and
 activations, are not in that log; their time stays unattributed. That none of them multiplies matrices, the operations
 show that torch counts in the same model.
+
+``python -m modelzoo.engines.jittor.model``, the last step of ``scripts/setup-jittor``, compiles Jittor, and checks that
+it computes with oneDNN. Jittor compiles its core when it is imported for the first time, and kernels
+when a model runs for the first time; both are kept in its cache.
 """
 
 from __future__ import annotations
 
+import os
 import platform
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from modelzoo.engines import jittor as environment
 from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.export.store import export_once
-from modelzoo.engines.jittor.environment import onednn, onednn_version, reason_of
+from modelzoo.engines.jittor import import_jittor, onednn, onednn_version, reason_of
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError, WeightsError
 from modelzoo.evidence.attribution import log_parts
 from modelzoo.evidence.audit import captured_output
-from modelzoo.evidence.canary import canary_cases, check_output
+from modelzoo.evidence.canary import canary_cases, compared
 from modelzoo.evidence.coverage import AttributedAudit, Node
 from modelzoo.evidence.kernel_names import UNATTRIBUTED
-from modelzoo.evidence.logs import logged_types, parse_onednn
-from modelzoo.evidence.observation import kernel_digest
+from modelzoo.evidence.logs import kernel_digest, logged_types, parse_onednn
 from modelzoo.evidence.precision import PrecisionProver
+from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.installation import installed_version
-from modelzoo.records.canary import Canary
+from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import KernelDigest, LogSource, ProofSource
 from modelzoo.records.profile import Flops
 from modelzoo.records.run_report import Compilation
@@ -43,7 +50,6 @@ from modelzoo.workload.state import mismatches, without_counters
 
 if TYPE_CHECKING:
     from modelzoo.engines.export.source import TorchSource
-
 
 STATE = "state.safetensors"
 ARCHITECTURE = "resnet50"
@@ -69,11 +75,10 @@ def export(source: TorchSource) -> Export:
     if found := mismatches(without_counters(plain.state_dict()), state):
         raise UsageError(f"{problem}: it is not torchvision's ResNet50 ({'; '.join(found)}); use another --engine")
 
-    def write(directory: Path) -> tuple[str, ...]:
+    def write(directory: Path) -> None:
         from safetensors.numpy import save_file
 
         save_file({name: tensor.contiguous().numpy() for name, tensor in state.items()}, str(directory / STATE))
-        return ()
 
     version = f"safetensors {installed_version('safetensors')}"
     return export_once(
@@ -140,11 +145,9 @@ def run_canary() -> Canary:
         "conv": lambda images, weight, bias: jittor.nn.conv2d(images, weight, bias, padding=1),
         "pointwise": jittor.nn.conv2d,
     }
-    checks = []
-    for case in canary_cases():
-        output = functions[case.operator](*map(jittor.array, (*case.inputs, *case.constants)))
-        checks.append(check_output(case.operator, case.exact, output.numpy()))
-    return Canary(tuple(checks))
+    cases = canary_cases()
+    results = (functions[each.operator](*map(jittor.array, (*each.inputs, *each.constants))) for each in cases)
+    return compared(cases, (result.numpy() for result in results))
 
 
 class JittorModel(ExportedModel):
@@ -216,3 +219,37 @@ class JittorModel(ExportedModel):
             onednn_isa=log.isa,
             problems=tuple(dict.fromkeys(problems)),
         )
+
+
+PIXELS = 64
+
+
+def main() -> int:
+    """Run ResNet50 once and the canary, and print one line that says what was found; the entry point of the process."""
+    os.environ.update(environment.variables(usable_threads().count))
+    del os.environ[environment.SERIAL_VARIABLE]  # everything is compiled here
+    try:
+        jittor = import_jittor()
+        from jittor.models import resnet50
+
+        model = resnet50()
+        model.eval()
+        with jittor.flag_scope(use_cuda=0, no_grad=1):
+            pictures = jittor.zeros((1, 3, PIXELS, PIXELS))
+            kernels = log_kernels(lambda: model(pictures).numpy())
+            canary = run_canary()
+        if isinstance(kernels, Unavailable):
+            raise EnvironmentProblem(
+                f"Jittor does not compute with oneDNN: {kernels.reason}; remove {environment.home()}"
+            )
+        if canary.verdict("fp32") is not CanaryVerdict.FP32:
+            raise EnvironmentProblem(f"Jittor does not compute in fp32: {canary.summary}; unset fast-math variables")
+    except EnvironmentProblem as error:
+        print(f"setup-jittor: {error}", file=sys.stderr)
+        return 2
+    print(f"setup-jittor: Jittor {environment.version()}, oneDNN {onednn_version()}: {canary.summary}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -18,9 +18,10 @@ from types import MappingProxyType
 
 import msgspec
 
-from modelzoo.evidence.coverage import AttributedAudit, Node
+from modelzoo.engines.protocol import Observed, Unavailable
+from modelzoo.evidence.coverage import AttributedAudit, Node, between_operators
 from modelzoo.evidence.flops import product_flop
-from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, PASS_EVENT, UNKNOWN_KERNEL
+from modelzoo.evidence.kernel_names import UNKNOWN_KERNEL
 from modelzoo.evidence.logs import BF16_ALLOWED
 from modelzoo.evidence.precision import operand_precision
 from modelzoo.evidence.verdict import canary_convolution, category_of, is_pointwise
@@ -72,10 +73,6 @@ Weights = Mapping[str, Shape]
 NO_WEIGHTS: Weights = MappingProxyType({})
 
 
-class ProfileLogError(ValueError):
-    """The log cannot be read; the message says why, in one line."""
-
-
 class _Arguments(msgspec.Struct):
     """``parameter_size`` is that of the inputs that are constants, in bytes."""
 
@@ -109,7 +106,7 @@ class _Entry(msgspec.Struct):
 
 def read_profile(
     text: bytes, passes: int, weights: Weights = NO_WEIGHTS, *, fast_math: bool = False
-) -> AttributedAudit:
+) -> Observed[AttributedAudit]:
     """Read what the profiler wrote: the last runs of a session.
 
     Args:
@@ -118,23 +115,22 @@ def read_profile(
         weights: of quantized convolutions.
         fast_math: whether products may round fp32 operands to bf16.
 
-    Raises:
-        ProfileLogError: the file is not complete, or it has fewer runs.
+    Returns:
+        ``Unavailable`` if the file is not complete, or has fewer runs.
     """
     try:
         entries = msgspec.json.decode(text, type=list[_Entry])
     except msgspec.DecodeError as error:
-        raise ProfileLogError(f"ONNX Runtime's profile cannot be read: {error}") from error
+        return Unavailable(f"ONNX Runtime's profile cannot be read: {error}")
     runs = sorted((each for each in entries if each.name == _RUN_EVENT), key=lambda each: each.ts)
     if len(runs) < passes:
-        raise ProfileLogError(f"ONNX Runtime's profile has {len(runs)} runs instead of {passes}")
+        return Unavailable(f"ONNX Runtime's profile has {len(runs)} runs instead of {passes}")
     kernels = [each for each in entries if each.cat == "Node" and each.name.endswith(_KERNEL_EVENT)]
     nodes: list[Node] = []
     providers = set()
     for entry in _nested(runs[-passes:], kernels):
         if entry.name == _RUN_EVENT:
-            rest = (BETWEEN_OPERATORS, DISPATCH, ProofSource.NOTHING, entry.own / 1e6)
-            nodes.append(Node(PASS_EVENT, None, (), *rest))
+            nodes.append(between_operators(entry.own / 1e6))
             continue
         nodes.append(_node(entry, weights, fast_math))
         providers.add(entry.args.provider)

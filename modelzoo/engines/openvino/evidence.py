@@ -10,11 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from modelzoo.evidence.coverage import Node
+from modelzoo.evidence.coverage import Node, between_operators
 from modelzoo.evidence.flops import product_flop
-from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, PASS_EVENT, precision_of
+from modelzoo.evidence.kernel_names import precision_of
 from modelzoo.evidence.verdict import canary_convolution, category_of
-from modelzoo.records.coverage import DISPATCH
 from modelzoo.records.evidence import OperatorClass, ProofSource
 from modelzoo.records.profile import Shape
 
@@ -99,8 +98,7 @@ def timed_nodes(first: Sequence[Layer], last: Sequence[Layer], passes: int, tota
         seconds = (passes + 1) * (_average(attributes) or 0.0) - before.get(name, 0.0)
         nodes.append(_node(name, attributes, shapes, max(seconds, 0.0), passes))
     rest = max(total - sum(node.seconds for node in nodes), 0.0)
-    between = Node(PASS_EVENT, None, (), BETWEEN_OPERATORS, DISPATCH, ProofSource.NOTHING, rest, passes)
-    return (*nodes, between)
+    return (*nodes, between_operators(rest, passes))
 
 
 def _average(attributes: Mapping[str, str]) -> float | None:

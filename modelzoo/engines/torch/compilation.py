@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any
 
 from modelzoo.engines.torch.devices import select_device
-from modelzoo.engines.torch.precision import autocast, mapped
+from modelzoo.engines.torch.switches import autocast, mapped
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.files import make_own
 from modelzoo.records.run_report import Compilation
@@ -71,27 +71,23 @@ class GraphedModel:
         Raises:
             UsageError: the shapes are not those that were captured.
         """
-        _copy(args, self.args)
+        import torch
+
+        for given, item in zip(leaves(args), leaves(self.args)):
+            if not isinstance(item, torch.Tensor):
+                continue
+            if given.shape != item.shape or given.dtype != item.dtype:
+                raise UsageError(
+                    f"--mode graph: the graph was captured with a tensor of shape {tuple(item.shape)}, not "
+                    f"{tuple(given.shape)}; use another --mode for inputs of several shapes"
+                )
+            item.copy_(given)
         return self.args
 
 
 def kept(value: Any) -> Any:
     """A copy of the tensors in ``value``, nested as they are."""
     return mapped(value, lambda tensor: tensor.clone())
-
-
-def _copy(source: Any, target: Any) -> None:
-    import torch
-
-    for given, item in zip(leaves(source), leaves(target)):
-        if not isinstance(item, torch.Tensor):
-            continue
-        if given.shape != item.shape or given.dtype != item.dtype:
-            raise UsageError(
-                f"--mode graph: the graph was captured with a tensor of shape {tuple(item.shape)}, not "
-                f"{tuple(given.shape)}; use another --mode for inputs of several shapes"
-            )
-        item.copy_(given)
 
 
 WARM_UP_CALLS = 2

@@ -219,13 +219,16 @@ def _runtime(torch: ModuleType, kind: str) -> str | None:
     return ", ".join(found) or None
 
 
-def digest(run: Callable[[], Any], device: TorchDevice) -> Observed[KernelDigest]:
-    """Say which kernels one call of ``run`` launches."""
-    from modelzoo.evidence.audit import captured_output, run_device_profiled
-    from modelzoo.evidence.device_attribution import device_digest
+def digest(run: Callable[[], Any], device: TorchDevice | None) -> Observed[KernelDigest]:
+    """Say which kernels one call of ``run`` runs; ``None`` stands for the CPU."""
+    from modelzoo.evidence.audit import captured_output, log_kernels, run_device_profiled
+    from modelzoo.evidence.precision import device_digest
 
     problems: list[str] = []
-    with captured_output([]) as written:
-        kernels = run_device_profiled(run, device.kind, device.synchronize, written, problems)
-    found = device_digest(kernels)
-    return found or Unavailable("; ".join(problems) or "no kernel that multiplies matrices ran on the device")
+    if device is None:
+        found, nothing = log_kernels(run, problems), "the logs of oneDNN and MKL name no kernel that ran"
+    else:
+        with captured_output([]) as written:
+            kernels = run_device_profiled(run, device.kind, device.synchronize, written, problems)
+        found, nothing = device_digest(kernels), "no kernel that multiplies matrices ran on the device"
+    return found or Unavailable("; ".join(problems) or nothing)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
-from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
+from modelzoo.engines.protocol import Engine, Observed, RawOutputs, Unavailable
 from modelzoo.engines.torch import compilation, devices, execution, switches
 from modelzoo.engines.torch.compilation import kept
 from modelzoo.engines.torch.devices import TorchDevice, device_problem
-from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of, resolve_bf16_method
 from modelzoo.engines.torch.quantization import STATIC, arithmetic_of, check_recipe, quantized, resolve_recipe
+from modelzoo.engines.torch.switches import autocast, check_precision, dtype_of, resolve_bf16_method
 from modelzoo.errors import EnvironmentProblem, first_line
 from modelzoo.frozen import replace
 from modelzoo.machine import installation
@@ -35,15 +35,13 @@ from modelzoo.workload.discovery import installation_advice
 from modelzoo.workload.weights import load_model
 
 if TYPE_CHECKING:
-    from modelzoo.engines import protocol
-    from modelzoo.engines.export.source import TorchSource
     from modelzoo.evidence.recording import Phases, Recording
 
 PRIMITIVE_CACHE_VARIABLE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """How many primitives oneDNN keeps (source: its developer guide, "Primitive Cache")."""
 
 
-class TorchEngine:
+class TorchEngine(Engine):
     """PyTorch, eager or compiled."""
 
     name = "torch"
@@ -72,12 +70,6 @@ class TorchEngine:
             "recipe": resolve_recipe(setting),
         }
         return ResolvedSetting(**{**asdict(setting), **decided})
-
-    def export(self, setting: ResolvedSetting, source: TorchSource) -> None:
-        return None
-
-    def interpreter(self) -> None:
-        return None
 
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
         found = dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(setting.threads))
@@ -252,14 +244,7 @@ class TorchModel:
             return tuple(self._workload.count(self._executable.model, Inputs(kept(args), items)))
 
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
-        if self._device is not None:
-            return devices.digest(lambda: self.call(*args), self._device)
-        from modelzoo.evidence.audit import NoKernelLogError, log_kernels
-
-        try:
-            return log_kernels(lambda: self.call(*args))
-        except NoKernelLogError as error:
-            return Unavailable(str(error))
+        return devices.digest(lambda: self.call(*args), self._device)
 
     def audit(self, args: tuple[Any, ...], *, canary: Canary | None, replay: bool = False) -> Observed[Evidence]:
         return self._judged(self._record(args, replay=replay), canary)
@@ -313,7 +298,7 @@ class TorchModel:
         return _counted(self._recording or self._record(args, replay=False))
 
     def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
-        from modelzoo.evidence.profile import recorded_profile
+        from modelzoo.evidence.attribution import recorded_profile
 
         recording = self._recording or self._record(args, replay=False)
         modules = self.module.named_modules() if self.module is not None else ()
@@ -322,7 +307,3 @@ class TorchModel:
 
 def _counted(recording: Recording) -> Observed[Flops]:
     return recording.counted() or Unavailable("; ".join(recording.problems) or "the operations were not counted")
-
-
-if TYPE_CHECKING:
-    _ENGINE: protocol.Engine = TorchEngine()

@@ -20,8 +20,8 @@ from modelzoo.engines.protocol import RawOutputs
 from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.compilation import AOT, INDUCTOR_CACHE, GraphedModel, captured, compiled, kept
 from modelzoo.engines.torch.devices import device_problem
-from modelzoo.engines.torch.precision import autocast, cast_model, dtype_of, mapped
 from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, quantized
+from modelzoo.engines.torch.switches import autocast, cast_model, dtype_of, mapped
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, first_line, own_place
 from modelzoo.evidence.rounded import rounded_to
 from modelzoo.frozen import replace

@@ -1,4 +1,4 @@
-"""Answers like ``modelzoo.engines.jittor.remote``, with twice the batch; dies of a batch with a NaN in it."""
+"""Answers like ``modelzoo.engines.jittor.engine``, with twice the batch; dies of a batch with a NaN in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
-from modelzoo.engines.jittor.remote import receive, send
+from modelzoo.engines.jittor.engine import receive, send
 
 print("something that a library prints")
 pipe = Connection(int(sys.argv[2]))

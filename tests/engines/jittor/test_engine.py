@@ -6,7 +6,7 @@ import pytest
 from places import ROOT
 from toy_workloads import runs_of
 
-from modelzoo.engines.jittor import environment
+from modelzoo.engines import jittor as environment
 from modelzoo.engines.jittor.engine import JittorEngine
 from modelzoo.errors import UsageError
 from modelzoo.measure import jobs

@@ -14,8 +14,8 @@ import pytest
 import torch
 from places import ROOT
 
-from modelzoo.engines.jittor import environment, remote
-from modelzoo.engines.jittor.environment import import_jittor, reason_of
+from modelzoo.engines import jittor as environment
+from modelzoo.engines.jittor import engine, import_jittor, reason_of
 from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.discovery import CHECKOUT
@@ -164,17 +164,17 @@ def test_the_reason_of_an_error_is_one_line() -> None:
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[remote.RemoteModel]:
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[engine.RemoteModel]:
     """Twice the input, plus the number of threads that the process was given."""
     monkeypatch.setattr(environment, "interpreter", lambda: sys.executable)
-    monkeypatch.setattr(remote, "SERVER", "engines.jittor.fake_server")
+    monkeypatch.setattr(engine, "SERVER", "engines.jittor.fake_server")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
-    found = remote.RemoteModel("resnet50", ResolvedSetting(threads=3), Path("export"))
+    found = engine.RemoteModel("resnet50", ResolvedSetting(threads=3), Path("export"))
     yield found
     found.close()
 
 
-def test_tensors_go_there_and_back(model: remote.RemoteModel) -> None:
+def test_tensors_go_there_and_back(model: engine.RemoteModel) -> None:
     """Batch after batch, to one process."""
     for value in (1.0, 4.0):
         found = model.predict(torch.full((3, 2), value).t())
@@ -182,7 +182,7 @@ def test_tensors_go_there_and_back(model: remote.RemoteModel) -> None:
         assert found.tolist() == [[2 * value + 3] * 3] * 2
 
 
-def test_a_process_that_dies_is_explained(model: remote.RemoteModel) -> None:
+def test_a_process_that_dies_is_explained(model: engine.RemoteModel) -> None:
     """By its exit code and its last line."""
     with pytest.raises(WorkerError, match=r"^Jittor's process ended with code 1: no memory left$"):
         model.predict(torch.tensor([float("nan")]))

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from modelzoo.engines.onnxruntime import engine
-from modelzoo.engines.onnxruntime.engine import (
+from modelzoo.engines.onnxruntime import (
     FAST_MATH,
     OnnxRuntimeEngine,
     canary_model,
     native_options,
+    newest_opset,
     session_options,
 )
 from modelzoo.errors import UsageError
@@ -41,7 +41,7 @@ def test_bf16_is_refused_on_x86_and_fast_math_on_arm(monkeypatch: pytest.MonkeyP
 def test_older_versions_get_older_operators(version: str | None, opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """1.23 is the first with ``Attention``."""
     monkeypatch.setattr(installation, "installed_version", lambda name: version)
-    assert engine.newest_opset() == opset
+    assert newest_opset() == opset
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

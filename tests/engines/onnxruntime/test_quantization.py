@@ -13,11 +13,10 @@ import torch
 from evidence_samples import sentence
 from exportable_workloads import CLASSIFIER, DETECTOR, int8_error_limit, may_saturate, resolved, source_of
 
-from modelzoo.engines.export.onnx import MODEL, TRACED_OPSET, WEIGHTS
+from modelzoo.engines import onnxruntime as engine
 from modelzoo.engines.export.store import read_inputs
-from modelzoo.engines.onnxruntime import engine
-from modelzoo.engines.onnxruntime.engine import IR_VERSION, OnnxRuntimeEngine
-from modelzoo.engines.onnxruntime.quantization import calibration, convolution_weights, quantize
+from modelzoo.engines.onnxruntime import IR_VERSION, OnnxRuntimeEngine
+from modelzoo.engines.onnxruntime.onnx import MODEL, TRACED_OPSET, WEIGHTS, calibration, convolution_weights, quantize
 from modelzoo.errors import UsageError
 from modelzoo.evidence.rounded import rounded_to
 from modelzoo.frozen import replace

@@ -10,7 +10,7 @@ import torch
 from exportable_workloads import DETECTOR, resolved, source_of
 
 from modelzoo.engines.export.source import PLAIN
-from modelzoo.engines.openvino.engine import MODEL, openvino_conversion, write_openvino
+from modelzoo.engines.openvino import MODEL, write_openvino
 from modelzoo.errors import UsageError
 from modelzoo.workload import Inputs, Workload
 
@@ -42,7 +42,7 @@ def workload(last: Any) -> Workload:
 
 def test_a_detector_has_its_heads_behind_its_outputs(tmp_path: Path) -> None:
     """In one file, whose constants are fp32."""
-    assert write_openvino(source_of(DETECTOR, tmp_path, SETTING), openvino_conversion(), tmp_path) == ()
+    write_openvino(source_of(DETECTOR, tmp_path, SETTING), tmp_path)
     model = openvino.Core().read_model(tmp_path / MODEL)
     assert (len(model.inputs), len(model.outputs)) == (2, 2 * 3 + 1)
     types = {str(each.get_element_type()) for each in model.get_ops() if each.get_type_name() == "Constant"}
@@ -52,7 +52,7 @@ def test_a_detector_has_its_heads_behind_its_outputs(tmp_path: Path) -> None:
 def test_an_input_that_does_not_matter_stays(tmp_path: Path) -> None:
     """Inputs are passed by number."""
     source = source_of(workload(lambda rows, other: rows), tmp_path, SETTING)
-    write_openvino(source, openvino_conversion(), tmp_path)
+    write_openvino(source, tmp_path)
     assert len(openvino.Core().read_model(tmp_path / MODEL).inputs) == 2
 
 
@@ -66,7 +66,7 @@ def test_a_scripted_function_is_converted(tmp_path: Path) -> None:
         return rows
 
     source = source_of(workload(lambda rows, other: grow(rows, 3) - other), tmp_path, SETTING)
-    write_openvino(source, openvino_conversion(), tmp_path)
+    write_openvino(source, tmp_path)
     compiled = openvino.Core().compile_model(tmp_path / MODEL, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     found = compiled([each.numpy() for each in source.flat_inputs])[0]
     torch.testing.assert_close(torch.from_numpy(found), torch.from_numpy(source.expected.sides[PLAIN][0]))
@@ -76,4 +76,4 @@ def test_an_operator_without_a_counterpart_is_named(tmp_path: Path) -> None:
     """In one line, with the way out."""
     source = source_of(workload(lambda rows, other: torch.linalg.eigvalsh(rows[:, :2])), tmp_path, SETTING)
     with pytest.raises(UsageError, match=r"^small cannot be exported for openvino: .*linalg.*--engine torch$"):
-        write_openvino(source, openvino_conversion(), tmp_path)
+        write_openvino(source, tmp_path)

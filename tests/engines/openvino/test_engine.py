@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from modelzoo.engines import openvino as engine
 from modelzoo.engines.export.engine import option_names
-from modelzoo.engines.openvino import engine
-from modelzoo.engines.openvino.engine import OpenVinoEngine, compile_options, require_options
+from modelzoo.engines.openvino import OpenVinoEngine, compile_options, require_options
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import ResolvedSetting, Setting
 

@@ -16,7 +16,7 @@ from modelzoo.engines.torch import devices
 from modelzoo.engines.torch.devices import device_problem
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence import audit
-from modelzoo.evidence.device_attribution import DeviceKernel
+from modelzoo.evidence.precision import DeviceKernel
 from modelzoo.records.evidence import KernelDigest
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from modelzoo.engines.torch import precision, switches
+from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.engine import TorchEngine
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine import installation
@@ -91,7 +91,7 @@ def test_tf32_that_cannot_be_switched_off_is_an_error(monkeypatch: pytest.Monkey
 
 def test_older_torch_has_one_switch_for_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before 2.9 there is a hint for matrix products; it is restored."""
-    monkeypatch.setattr(torch.backends, "mkldnn", object())
+    monkeypatch.setattr(switches, "needs_math_mode_variable", lambda: True)
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
     calls: list[str] = []
     monkeypatch.setattr(torch, "set_float32_matmul_precision", calls.append)
@@ -136,13 +136,13 @@ def test_packed_linear_layers_are_refused_where_they_mean_nothing(setting: Setti
 def test_fp16_is_enabled_like_bf16() -> None:
     """By autocast or the cast, in the data type of the precision; methods that torch lacks are refused."""
     for method in (None, "autocast", "cast"):
-        precision.check_precision(Setting("fp16", method))
-    with precision.autocast(Setting("fp16", "autocast")):
+        switches.check_precision(Setting("fp16", method))
+    with switches.autocast(Setting("fp16", "autocast")):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float16
     with pytest.raises(UsageError, match="fp16 has no fast math"):
-        precision.check_precision(Setting("fp16", "fastmath"))
+        switches.check_precision(Setting("fp16", "fastmath"))
     with pytest.raises(UsageError, match="--bf16=hint is a method of OpenVINO"):
-        precision.check_precision(Setting("bf16", "hint"))
+        switches.check_precision(Setting("bf16", "hint"))
 
 
 @pytest.mark.parametrize(("capability", "problem"), [((9, 0), ""), ((8, 0), ""), ((7, 5), "compute capability 7.5")])
@@ -153,7 +153,7 @@ def test_tf32_needs_a_cuda_device_that_has_it(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "a GPU")
     with pytest.raises(EnvironmentProblem, match=problem) if problem else nullcontext():
-        precision.check_precision(Setting("tf32", device="cuda:1"))
+        switches.check_precision(Setting("tf32", device="cuda:1"))
 
 
 BF16 = Setting("bf16")

@@ -16,8 +16,8 @@ from planted_kernels import replaced
 from replayed_products import only
 from torch.nn import functional
 
-from modelzoo.evidence import subnormal
-from modelzoo.evidence.subnormal import factors_of, seen
+from modelzoo.evidence import probes
+from modelzoo.evidence.probes import factors_of, seen
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass, Product, ProofVerdict, Subnormals
 
@@ -27,7 +27,7 @@ SMALLEST = 2.0**-126
 @pytest.fixture(autouse=True)
 def _all_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on x86, whatever CPU runs the tests."""
-    monkeypatch.setattr(subnormal, "every_bf16_instruction_flushes", lambda: True)
+    monkeypatch.setattr(probes, "every_bf16_instruction_flushes", lambda: True)
 
 
 def probed(call: Callable[[], object]) -> Subnormals | None:
@@ -88,7 +88,7 @@ def test_a_kernel_shows_whether_it_flushes(kernel: Callable[..., torch.Tensor], 
 
 def test_a_kept_sum_shows_nothing_where_bf16_instructions_may_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arm's BFMLALB, and BFDOT with FPCR.EBF = 1."""
-    monkeypatch.setattr(subnormal, "every_bf16_instruction_flushes", lambda: False)
+    monkeypatch.setattr(probes, "every_bf16_instruction_flushes", lambda: False)
     left, right = noise(6, 32), noise(32, 8)
     with replaced("mm", EMULATED):
         assert probed(lambda: left @ right) is Subnormals.KEPT

@@ -9,8 +9,9 @@ import pytest
 import torch
 from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
 
-from modelzoo.engines.export import onnx as exporter
-from modelzoo.engines.export.onnx import (
+from modelzoo.engines.export.source import flatten
+from modelzoo.engines.onnxruntime import onnx as exporter
+from modelzoo.engines.onnxruntime.onnx import (
     GRAPH_OPSET,
     MODEL,
     WEIGHTS,
@@ -19,7 +20,6 @@ from modelzoo.engines.export.onnx import (
     onnx_conversion,
     write_onnx,
 )
-from modelzoo.engines.export.source import flatten
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import installation
 from modelzoo.records.workload import Conversion
