@@ -18,8 +18,7 @@ import sys
 import time
 from typing import Any
 
-from claims import Claim, conclude
-from common import BLOCK, compare_alternating, compared, ready_model, sampled
+from common import BLOCK, Claim, compare_alternating, compared, conclude, ready_model, sampled
 
 from modelzoo.engines.protocol import Model
 from modelzoo.records.evidence import Evidence

@@ -22,10 +22,10 @@ from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
 
-from claims import Claim, conclude, percent, table
+from common import Claim, conclude, percent, table
 from promises import CONFIDENCE, clopper_pearson
 from recordings import TIMINGS, Process, read
-from simulated_sessions import template, timed
+from simulations import template, timed
 
 from modelzoo.comparison.compare import FailOn, compare_interleaved, gate
 from modelzoo.comparison.model import StoredResult

@@ -18,8 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from claims import Claim, conclude, percent
-from common import MLP
+from common import MLP, Claim, conclude, percent
 from promises import clopper_pearson
 
 from modelzoo import stats

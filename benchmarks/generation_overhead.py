@@ -16,8 +16,7 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
-from claims import conclude
-from common import compare_alternating, compared, ready_model
+from common import compare_alternating, compared, conclude, ready_model
 
 from modelzoo.engines.protocol import ComposableModel
 from modelzoo.measure.generation import Generating, GenerationClock

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from time import perf_counter, perf_counter_ns
 from typing import Any
 
-from claims import Claim, conclude
-from common import BLOCK, compare_alternating, compared, ready_model, sampled
+from common import BLOCK, Claim, compare_alternating, compared, conclude, ready_model, sampled
 
 LIMIT_MICROSECONDS = 20
 EMPTY_ITERATIONS = 20_000

@@ -39,9 +39,8 @@ from random import Random
 from statistics import fmean, median, stdev
 from time import perf_counter
 
-import common  # noqa: F401 - puts the checkout on the path
 import msgspec
-from claims import Claim, conclude, percent, table
+from common import Claim, conclude, percent, table
 
 from modelzoo import stats
 from modelzoo.machine.cpu import usable_threads

@@ -24,8 +24,7 @@ from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
-import common  # noqa: F401 - puts the checkout on the path
-from claims import Claim, conclude, percent
+from common import Claim, conclude, percent
 
 from modelzoo import stats
 from modelzoo.frozen import replace

@@ -26,8 +26,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
 
-import common  # noqa: F401 - puts the checkout on the path
-from claims import Claim, conclude, some_of
+from common import Claim, conclude, some_of
 
 from modelzoo import stats
 from modelzoo.frozen import replace

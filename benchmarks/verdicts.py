@@ -25,7 +25,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from claims import some_of, table
+from common import some_of, table
 from promises import Counted, Promise, Replayed
 from threadpoolctl import threadpool_limits
 

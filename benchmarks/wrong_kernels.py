@@ -29,11 +29,9 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import cast
 
-import common  # noqa: F401 - puts the checkout on the path
 import msgspec
-from claims import some_of, table
-from operator_calls import OPERATORS, QUANTIZED, Call, operands_of, wrong
-from operator_shapes import chosen, mapped
+from common import some_of, table
+from operator_calls import OPERATORS, QUANTIZED, Call, chosen, mapped, operands_of, wrong
 
 from modelzoo.evidence.logs import parse_onednn
 from modelzoo.machine.cpu import usable_threads

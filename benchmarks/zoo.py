@@ -26,8 +26,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-import common  # noqa: F401 - puts the checkout on the path
-from claims import Claim, conclude
+from common import Claim, conclude
 
 from modelzoo.files import write_atomically
 from modelzoo.records.evidence import ProofVerdict

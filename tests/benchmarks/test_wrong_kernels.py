@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 import wrong_kernels
-from operator_calls import ELEMENTWISE, OPERATORS, Call, bound, wrong
-from operator_shapes import drawn
+from operator_calls import ELEMENTWISE, OPERATORS, Call, bound, drawn, wrong
 from places import ROOT
 from wrong_kernels import RIGHT
 
@@ -21,7 +20,7 @@ import os, sys, time
 
 sys.path.insert(0, {str(ROOT / "benchmarks")!r})
 
-import operator_calls, operator_shapes, wrong_kernels
+import operator_calls, wrong_kernels
 
 def planted(call, operands):
     found, exact, allowed = operator_calls.product(call, operands)
