@@ -36,6 +36,11 @@ class Claim:
         return f"{'not shown' if self.holds is None else 'holds' if self.holds else 'DOES NOT HOLD'}: {self.what}"
 
 
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """The parser of a script, whose ``--help`` begins with its docstring."""
+    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
 def conclude(claims: Sequence[Claim]) -> int:
     """Print the claims; return the exit code, 1 unless all of them hold."""
     for claim in claims:
@@ -63,6 +68,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         first, *others = (cell.rjust(width) for cell, width in zip(row, widths))
         lines.append("  ".join([first.strip().ljust(widths[0]), *others]).rstrip())
     return "\n".join(lines)
+
+
+def bounds(found: stats.Interval, digits: int = 4) -> str:
+    """A ratio with its interval."""
+    return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
 
 
 def percent(fraction: float) -> str:
@@ -100,19 +110,23 @@ def sampled(call: Callable[[], Any], iterations: int) -> list[float]:
     return list(sampler.measure(call, HostClock(), Plan(warmup=0, iterations=iterations)).steady)
 
 
+def turns(pairs: int) -> Iterator[tuple[int, int]]:
+    """Yield the number of each pair and a side, 0 or 1, in the order A B, B A, A B …"""
+    for pair in range(pairs):
+        yield from ((pair, side) for side in ((0, 1) if pair % 2 == 0 else (1, 0)))
+
+
 def compare_alternating(blocks: int, a: Callable[[], list[float]], b: Callable[[], list[float]]) -> stats.Interval:
     """Compute time of A over time of B from pairs of blocks that run A B, B A, A B …"""
     sides: tuple[list[list[float]], list[list[float]]] = ([], [])
-    for block in range(blocks):
-        for side in (0, 1) if block % 2 == 0 else (1, 0):
-            sides[side].append((a, b)[side]())
+    for _, side in turns(blocks):
+        sides[side].append((a, b)[side]())
     return stats.ratio_test(*sides).interval
 
 
 def compared(name: str, what: str, found: stats.Interval, blocks: int, within: float = 0.005) -> Claim:
     """The claim that a ratio is 1."""
-    ratio = f"{found.value:.4f} [{found.low:.4f}, {found.high:.4f}]"
     return Claim(
-        f"{Path(name).name}: {what} = {ratio} over {blocks} pairs of blocks, 1 ± {within}",
+        f"{Path(name).name}: {what} = {bounds(found)} over {blocks} pairs of blocks, 1 ± {within}",
         abs(found.value - 1) <= within,
     )

@@ -8,7 +8,6 @@ pictures and figures about it are the same everywhere.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -259,7 +258,7 @@ def draw(output: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw all pictures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser_of(__doc__)
     parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "pictures")
     draw(parser.parse_args(arguments).output)
     return 0
