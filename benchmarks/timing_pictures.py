@@ -9,7 +9,7 @@ pictures and figures about it are the same everywhere.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ import common  # puts the checkout on the path
 
 sys.path.insert(1, str(Path(common.__file__).resolve().parents[1] / "tests"))
 
-from simulated_device import SimulatedDevice  # type: ignore[import-not-found]  # of the tests
+from simulated_device import MILLISECOND, OnDevice, SimulatedDevice  # type: ignore[import-not-found]  # of the tests
 
 from modelzoo.document import theme
 from modelzoo.measure import clock, pipeline
@@ -111,29 +111,9 @@ def _draw(axes: Axes, line: Lanes) -> None:
 
 # The simulated device
 
-MS = 1_000_000
-"""Nanoseconds."""
 ISSUE = 3
 """Milliseconds of the host to issue a stage of the device."""
 HOST, DEVICE = "host", "device"
-
-
-class Tensor:
-    """A tensor of the simulated device; a copy takes 1 ms, and that to the host waits."""
-
-    def __init__(self, device: SimulatedDevice) -> None:
-        self.device = device
-
-    def to(self, name: str) -> Tensor:
-        """Copy it to the device."""
-        self.device.launch(takes=MS)
-        return self
-
-    def cpu(self) -> Tensor:
-        """Copy it to the host."""
-        self.device.launch(takes=MS)
-        self.device.wait()
-        return self
 
 
 @dataclass(frozen=True)
@@ -148,33 +128,20 @@ class Pass:
 def simulated_pipeline(device: SimulatedDevice) -> tuple[Step, ...]:
     """Decode on the host; resize, model and paste on the device; answer on the host."""
 
-    def on_host(milliseconds: int, made: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def call(value: Any) -> Any:
-            device.now += milliseconds * MS
-            return made(value)
-
-        return call
-
-    def on_device(milliseconds: int, made: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def call(value: Any) -> Any:
-            device.launch(issue=ISSUE * MS, takes=milliseconds * MS)
-            return made(value)
-
-        return call
-
     stages = Stages(
         source=None,
         items=("picture",),
         before=(
-            Stage("decode", on_host(6, lambda value: Tensor(device))),
-            Stage("resize", on_device(5, lambda value: ModelInput((value,))), DEVICE),
+            Stage("decode", device.on_host(6, lambda value: OnDevice(device))),
+            Stage("resize", device.launching(5, lambda value: ModelInput((value,)), ISSUE), DEVICE),
         ),
         after=(
-            Stage("paste", on_device(7, lambda made: made.output), DEVICE),
-            Stage("answer", on_host(4, lambda value: "done")),
+            Stage("paste", device.launching(7, lambda made: made.output, ISSUE), DEVICE),
+            Stage("answer", device.on_host(4, lambda value: "done")),
         ),
     )
-    return steps_of(stages, on_device(20, lambda made: ModelOutput(made.args[0])), device, "simulated")
+    model = device.launching(20, lambda made: ModelOutput(made.args[0]), ISSUE)
+    return steps_of(stages, model, device, "simulated")
 
 
 def timed_pass(*, by_events: bool, synchronized: bool = False) -> Pass:
@@ -193,12 +160,12 @@ def timed_pass(*, by_events: bool, synchronized: bool = False) -> Pass:
             output = step.call(value)
             is_host = step.place is Place.HOST
             kind = "host" if is_host else "wait" if step.name == "copy to host" else "issue"
-            bars.append(Bar(HOST, kind, step.name if is_host else kind, start / MS, device.now / MS))
+            bars.append(Bar(HOST, kind, step.name if is_host else kind, start / MILLISECOND, device.now / MILLISECOND))
             issued = device.now
             if synchronized:
                 pipeline.wait(device)
             if device.now > issued:
-                bars.append(Bar(HOST, "wait", "wait", issued / MS, device.now / MS))
+                bars.append(Bar(HOST, "wait", "wait", issued / MILLISECOND, device.now / MILLISECOND))
             return output
 
         return Step(step.name, call, step.place, step.by_events and by_events)
@@ -217,7 +184,7 @@ def spans_of_a_call() -> tuple[Lanes, clock.Times]:
 
     def call() -> None:
         for _ in range(5):
-            device.launch(issue=MS, takes=4 * MS)
+            device.launch(issue=MILLISECOND, takes=4 * MILLISECOND)
 
     with mock.patch.object(clock, "perf_counter_ns", device.stamp):
         sample = clock.DeviceClock(device).time(call)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 
 import pytest
 from hypothesis import given
@@ -77,10 +76,3 @@ def test_the_interval_and_the_p_value_fit_together() -> None:
     assert ratio.p_of(0.1) == 1
     assert ratio.p_value == ratio.p_of(0) < 0.05
     assert (unknown.interval().low, unknown.interval().high, unknown.p_value) == (0, math.inf, 1)
-
-
-def test_a_known_error_is_that_of_the_normal_distribution() -> None:
-    """With infinite freedom, 1.96 standard errors are 95 %."""
-    ratio = LogRatio(0.2, 0.1, math.inf)
-    assert math.log(ratio.interval().high) == pytest.approx(0.2 + 0.1 * NormalDist().inv_cdf(0.975))
-    assert ratio.p_value == pytest.approx(2 * NormalDist().cdf(-2))
