@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from virtual_server import VirtualServer
+from load_results import VirtualServer
 
 from modelzoo.serve import generator
 from modelzoo.serve.generator import Batching, Dispatcher, GiveUp, Served, poisson, serve, stream

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from load_results import plan
-from virtual_server import VirtualServer
+from load_results import VirtualServer, plan
 
 from modelzoo.errors import WorkerError
 from modelzoo.records.load import BatchCount, Calibration, Flaw, Scenario

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from compared_sides import session
 from fake_runs import MACHINE, make, result_of, warning
 from paged import given
 from printed import cells, printed
-from stored_sides import session
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import Side, StoredResult
