@@ -178,23 +178,23 @@ def waits(seconds: float, seed: int) -> list[Claim]:
     return [Claim(f"waits are within 2 % of Lindley's recursion (worst {percent(worst)})", worst <= 0.02)]
 
 
-def theory(seed: int, arrivals: int = ARRIVALS) -> list[Claim]:
+def theory(seed: int) -> list[Claim]:
     """Print the recursion beside M/D/1."""
     rows, worst = [], 0.0
     for load in LOADS:
-        schedule = poisson(load, arrivals, 0.0, (seed,))
-        recursion, expected = float(lindley(schedule, [1.0] * arrivals).mean()), m_d_1_wait(load, 1.0)
+        schedule = poisson(load, ARRIVALS, 0.0, (seed,))
+        recursion, expected = float(lindley(schedule, [1.0] * ARRIVALS).mean()), m_d_1_wait(load, 1.0)
         worst = max(worst, abs(recursion / expected - 1))
         rows.append((f"{load:.0%}", f"{recursion:.4f}", f"{expected:.4f}", f"{recursion / expected:.4f}"))
     print(table(("load", "recursion, in service times", "M/D/1", "ratio"), rows))
     return [Claim(f"the recursion is within 5 % of M/D/1 (worst {percent(worst)})", worst <= 0.05)]
 
 
-def late(seed: int, arrivals: int = ARRIVALS) -> list[Claim]:
+def late(seed: int) -> list[Claim]:
     """Print what the lateness that a valid run may have does to its percentiles."""
     rows, worst = [], 0.0
     for load in LOADS:
-        schedule = poisson(load, arrivals, 0.0, (seed,))
+        schedule = poisson(load, ARRIVALS, 0.0, (seed,))
         punctual, found = (late_latencies(schedule, 1.0, p99, seed) for p99 in (0.0, LATE_SHARE))
         changes = [quantile(found, each) / quantile(punctual, each) - 1 for each in (0.9, 0.99)]
         worst = max(worst, *map(abs, changes))

@@ -51,6 +51,7 @@ from modelzoo.workload import discovery
 PROCESS = Path(__file__).with_name("peer_process.py")
 PEER_SECONDS = 10
 MARGIN = 0.05
+"""Half width wanted."""
 LONGEST = 1.0
 """The suite's time relative to the protocol's."""
 RESAMPLES = 1000
@@ -136,16 +137,15 @@ def in_turn(ours: Iterator[Timed], theirs: Iterator[Timed], processes: int) -> t
 # The time to ±5 %
 
 
-def time_to_margin(levels: Sequence[float], walls: Sequence[float], margin: float = MARGIN) -> tuple[int, float]:
+def time_to_margin(levels: Sequence[float], walls: Sequence[float]) -> tuple[int, float]:
     """The number of processes whose interval is expected to be this narrow, and the seconds that they take.
 
     Args:
         levels: log medians of the processes.
         walls: their wall seconds; the first one may include what is done once.
-        margin: half width wanted.
     """
     spread, needed = stdev(levels), 2
-    while math.expm1(stats.student_t((1 + stats.CONFIDENCE) / 2, needed - 1) * spread / math.sqrt(needed)) > margin:
+    while math.expm1(stats.student_t((1 + stats.CONFIDENCE) / 2, needed - 1) * spread / math.sqrt(needed)) > MARGIN:
         needed += 1
     return needed, walls[0] + (needed - 1) * fmean(walls[1:])
 

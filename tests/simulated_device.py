@@ -210,9 +210,9 @@ def cuda_module(device: SimulatedDevice, *, count: int = 2, available: bool = Tr
     )
 
 
-def npu_module(device: SimulatedDevice, *, count: int = 1, available: bool = True) -> SimpleNamespace:
+def npu_module(device: SimulatedDevice, *, available: bool = True) -> SimpleNamespace:
     """The device under the names of ``torch_npu.npu``, which has no compute capability and no UUID."""
-    module = cuda_module(device, count=count, available=available)
+    module = cuda_module(device, count=1, available=available)
     del module.get_device_capability
     module.get_device_name = lambda index: "Ascend910B"
     module.get_device_properties = lambda index: SimpleNamespace(name="Ascend910B", total_memory=device.memory)
