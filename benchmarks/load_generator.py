@@ -34,7 +34,7 @@ from modelzoo.machine.cpu import read_topology
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.results.load import LATE_SHARE
-from modelzoo.serve.generator import Batching, Served, poisson, serve
+from modelzoo.serve.generator import Batching, poisson, serve
 from modelzoo.serve.places import generator_place, settled
 from modelzoo.serve.servers import Reply
 
@@ -152,28 +152,17 @@ def speed(rate: float, seconds: float, seed: int) -> list[Claim]:
     ]
 
 
-def waits_of(found: Served) -> list[float]:
-    """Seconds from scheduled arrival to dispatch."""
-    return [start - due for start, due in zip(found.dispatched, found.due)]
-
-
 def waits(seconds: float, seed: int) -> list[Claim]:
     """Print the waits of real runs beside those of the recursion."""
     rows, worst = [], 0.0
     for load in LOADS:
         found = serve(TimedServer(SERVICE), poisson(load / SERVICE, 1, seconds, (seed,)).tolist(), FIFO)
         services = [reply - start for reply, start in zip(found.replied, found.dispatched)]
-        measured, expected = fmean(waits_of(found)), float(lindley(found.due, services).mean())
+        measured = fmean(start - due for start, due in zip(found.dispatched, found.due))
+        expected = float(lindley(found.due, services).mean())
         worst = max(worst, abs(measured / expected - 1))
-        rows.append(
-            (
-                f"{load:.0%}",
-                f"{len(found.due)}",
-                f"{1e3 * measured:.3f} ms",
-                f"{1e3 * expected:.3f} ms",
-                f"{measured / expected:.4f}",
-            )
-        )
+        waited = (f"{1e3 * each:.3f} ms" for each in (measured, expected))
+        rows.append((f"{load:.0%}", f"{len(found.due)}", *waited, f"{measured / expected:.4f}"))
     print(table(("load", "requests", "mean wait", "recursion", "ratio"), rows))
     return [Claim(f"waits are within 2 % of Lindley's recursion (worst {percent(worst)})", worst <= 0.02)]
 
