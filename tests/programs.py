@@ -8,13 +8,16 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+SECONDS = 900
+"""An upper limit for what would otherwise be waited for for ever."""
+
 
 def ran(
     *command: object, cwd: Path | None = None, environ: Mapping[str, str] | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Call a program, with these variables besides those of ``environ``, by default of this process."""
-    own = {**(os.environ if environ is None else environ), **variables}
-    return subprocess.run(list(map(str, command)), cwd=cwd, env=own, capture_output=True, text=True, check=False)
+    words, own = list(map(str, command)), {**(os.environ if environ is None else environ), **variables}
+    return subprocess.run(words, cwd=cwd, env=own, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
 def program(path: Path, text: str) -> None:
