@@ -13,13 +13,11 @@ in fp32 and bf16. This bound is in seconds, and other work on the machine counts
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from typing import Any
 
-from claims import Claim, conclude
-from common import BLOCK, compare_alternating, compared, ready_model, sampled
+from common import BLOCK, Claim, compare_alternating, compared, conclude, parser_of, ready_model, sampled
 
 from modelzoo.engines.protocol import Model
 from modelzoo.records.evidence import Evidence
@@ -75,7 +73,7 @@ def time_replays(name: str, precision: str) -> Claim:
 
 def main() -> int:
     """Print ratios and seconds; the exit code is 1 if a claim does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", choices=("after", "replays"), help="default: both")
     parser.add_argument("--blocks", type=int, default=200, help="pairs of blocks of the rows 'after' (default: 200)")
     names = discovery.STANDARD_WORKLOADS

@@ -22,10 +22,10 @@ from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
 
-from claims import Claim, conclude, percent, table
+from common import Claim, conclude, parser_of, percent, table
 from promises import CONFIDENCE, clopper_pearson
 from recordings import TIMINGS, Process, read
-from simulated_sessions import template, timed
+from simulations import template, timed
 
 from modelzoo.comparison.compare import FailOn, compare_interleaved, gate
 from modelzoo.comparison.model import StoredResult
@@ -129,7 +129,7 @@ def replayed(
 
 def main(words: Sequence[str] | None = None) -> int:
     """Print what the replayed checks found; return 1 unless every claim holds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("recordings", nargs="*", type=Path, metavar="RECORDING", help="default: those of tests/data")
     parser.add_argument("--checks", type=int, default=1000, metavar="N", help="checks of each kind (default 1000)")
     parser.add_argument("--rounds", type=int, default=16, metavar="N", help="rounds of a check (default 16)")

@@ -9,13 +9,12 @@ CONTRIBUTING.md). Prints candidates and detections per image for the thresholds 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import common  # noqa: F401 - puts the checkout on the path
+from common import parser_of
 
 from modelzoo.workload import discovery
 from modelzoo.workload.inputs import read_picture
@@ -46,7 +45,7 @@ def counts(scores: Any, boxes: Any, rule: tuple[float, int, float, int]) -> tupl
 
 def main() -> int:
     """Print the 5th percentile, the median and the 95th percentile of each count."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, help="directory of images (default: the test data's)")
     args = parser.parse_args()
     import torch

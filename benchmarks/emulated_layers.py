@@ -15,7 +15,6 @@ is needed that can run images for arm64 (``scripts/container-engine start`` star
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -24,12 +23,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from common import parser_of
+
 from modelzoo.errors import ModelzooError
 from modelzoo.records.evidence import Product
 from modelzoo.records.run import Run
 from modelzoo.results import store
+from modelzoo.workload.discovery import CHECKOUT
 
-ROOT = Path(__file__).resolve().parents[1]
 NETWORKS = ("transposed", "efficientnet_lite0", "ssdlite", "resnext50")
 PROCESSORS = ("neoverse-n2", "neoverse-v1", "neoverse-n1")
 LARGE, SMALL = 224, 64
@@ -57,7 +58,7 @@ class Case:
 
     def command(self, image: str, directory: Path, data: Path) -> list[str]:
         """The call of docker that runs it, in both precisions."""
-        mounts = {directory: "/out", ROOT / "tests/docker": "/networks:ro", data / "models": "/shared/models:ro"}
+        mounts = {directory: "/out", CHECKOUT / "tests/docker": "/networks:ro", data / "models": "/shared/models:ro"}
         variables = {"QEMU_CPU": self.processor, "MODELZOO_BACKEND": self.backend, "MODELZOO_TEST_DATA": "/shared"}
         options = [f"--option=network={self.network}", f"--option=size={self.size}"]
         return [
@@ -113,7 +114,7 @@ def rows(directory: Path, case: Case) -> Iterator[tuple[str, Counter[str], list[
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("directory", type=Path, help="where the results of the cases are kept")
     parser.add_argument("--image", default="modelzoo:torch2.10.0_acl_modelzoo")
     parser.add_argument("--processors", nargs="+", choices=PROCESSORS, default=list(PROCESSORS))
@@ -122,7 +123,7 @@ def main() -> int:
     args = parser.parse_args()
     directory = args.directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
-    data = Path(os.environ.get("MODELZOO_TEST_DATA") or ROOT.parent / "shared").resolve()
+    data = Path(os.environ.get("MODELZOO_TEST_DATA") or CHECKOUT.parent / "shared").resolve()
     if not (data / "models").is_dir():
         parser.error(f"{data} holds no models: set MODELZOO_TEST_DATA to a directory that holds them")
     holds = True

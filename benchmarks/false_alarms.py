@@ -11,15 +11,13 @@ One thread is used, so that a small machine need not have all of its cores free.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from claims import Claim, conclude, percent
-from common import MLP
+from common import MLP, Claim, conclude, parser_of, percent
 from promises import clopper_pearson
 
 from modelzoo import stats
@@ -67,7 +65,7 @@ def _of(hits: int, found: Sequence[object]) -> str:
 
 def main() -> int:
     """Print the verdicts and the claims; the exit code is 1 if one does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--comparisons", type=int, default=100)
     parser.add_argument("--processes", type=int, default=8, help="of each setting")
     parser.add_argument("--seconds", type=float, default=0.5, help="how long each process samples")

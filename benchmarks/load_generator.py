@@ -21,22 +21,20 @@ judged by. The claim: p90 and p99 change by less than 0.5 %.
 
 from __future__ import annotations
 
-import argparse
-import math
 import sys
 import time
 from collections.abc import Sequence
 from statistics import fmean, median
 
-import common  # noqa: F401 - puts the checkout on the path
-from claims import Claim, conclude, percent, some_of, table
-from queueing import late_latencies, lindley, m_d_1_wait
+import numpy as np
+from common import Claim, conclude, parser_of, percent, some_of, table
+from numpy.typing import ArrayLike, NDArray
 
 from modelzoo.machine.cpu import read_topology
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.results.load import LATE_SHARE
-from modelzoo.serve.generator import Batching, Reply, Served, poisson, serve
+from modelzoo.serve.generator import Batching, Reply, poisson, serve
 from modelzoo.serve.places import generator_place, settled
 
 ROWS = ("speed", "waits", "theory", "late")
@@ -48,6 +46,47 @@ ARRIVALS = 2_000_000
 ROUNDS = 9
 """Runs of the row ``speed``, which share its --seconds."""
 FIFO = Batching(1, 0.0, sys.maxsize)
+
+
+def lindley(arrivals: ArrayLike, services: ArrayLike) -> NDArray[np.float64]:
+    """Compute the wait of each request in a FIFO queue with one server.
+
+    W(n + 1) = max(0, W(n) + S(n) - A(n + 1)), with A the gap before an arrival (Lindley, "The theory of queues with a
+    single server", Mathematical Proceedings of the Cambridge Philosophical Society 48, 1952). Unrolled, W is a running
+    sum minus its running minimum.
+
+    Args:
+        arrivals: seconds, ascending.
+        services: seconds that each request takes once it is served.
+    """
+    steps = np.asarray(services, dtype=float)[:-1] - np.diff(np.asarray(arrivals, dtype=float))
+    sums = np.concatenate([[0.0], np.cumsum(steps)])
+    return sums - np.minimum.accumulate(sums)
+
+
+def m_d_1_wait(load: float, service: float) -> float:
+    """Compute the mean wait with Poisson arrivals and a constant service time: Pollaczek and Khinchine's formula.
+
+    load · service / (2 (1 - load)) (Kleinrock, "Queueing Systems", volume 1, 1975, section 5.6).
+    """
+    return load * service / (2 * (1 - load))
+
+
+def late_latencies(arrivals: ArrayLike, service: float, p99: float, seed: int) -> NDArray[np.float64]:
+    """Compute latencies, from scheduled arrival, in a FIFO queue with one server behind a generator that is late.
+
+    Args:
+        arrivals: seconds, ascending.
+        service: seconds of each request.
+        p99: 99th percentile of the lateness, in seconds: 2 % of the requests are late, by up to twice as much, and no
+            request overtakes another.
+        seed: of the choice.
+    """
+    due, rng = np.asarray(arrivals, dtype=float), np.random.default_rng(seed)
+    delays = np.where(rng.random(due.size) < 0.02, rng.uniform(0.0, 2 * p99, due.size), 0.0)
+    taken = np.maximum.accumulate(due + delays)
+    latencies: NDArray[np.float64] = taken + lindley(taken, np.full(due.size, service)) + service - due
+    return latencies
 
 
 class TimedServer:
@@ -79,9 +118,9 @@ class TimedServer:
         return (reply,)
 
 
-def quantile(values: Sequence[float], fraction: float) -> float:
+def quantile(values: Sequence[float] | NDArray[np.float64], fraction: float) -> float:
     """By nearest rank."""
-    return sorted(values)[max(0, math.ceil(fraction * len(values)) - 1)]
+    return float(np.quantile(values, fraction, method="inverted_cdf"))
 
 
 def speed(rate: float, seconds: float, seed: int) -> list[Claim]:
@@ -112,50 +151,39 @@ def speed(rate: float, seconds: float, seed: int) -> list[Claim]:
     ]
 
 
-def waits_of(found: Served) -> list[float]:
-    """Seconds from scheduled arrival to dispatch."""
-    return [start - due for start, due in zip(found.dispatched, found.due)]
-
-
 def waits(seconds: float, seed: int) -> list[Claim]:
     """Print the waits of real runs beside those of the recursion."""
     rows, worst = [], 0.0
     for load in LOADS:
         found = serve(TimedServer(SERVICE), poisson(load / SERVICE, 1, seconds, (seed,)).tolist(), FIFO)
         services = [reply - start for reply, start in zip(found.replied, found.dispatched)]
-        measured, expected = fmean(waits_of(found)), float(lindley(found.due, services).mean())
+        measured = fmean(start - due for start, due in zip(found.dispatched, found.due))
+        expected = float(lindley(found.due, services).mean())
         worst = max(worst, abs(measured / expected - 1))
-        rows.append(
-            (
-                f"{load:.0%}",
-                f"{len(found.due)}",
-                f"{1e3 * measured:.3f} ms",
-                f"{1e3 * expected:.3f} ms",
-                f"{measured / expected:.4f}",
-            )
-        )
+        waited = (f"{1e3 * each:.3f} ms" for each in (measured, expected))
+        rows.append((f"{load:.0%}", f"{len(found.due)}", *waited, f"{measured / expected:.4f}"))
     print(table(("load", "requests", "mean wait", "recursion", "ratio"), rows))
     return [Claim(f"waits are within 2 % of Lindley's recursion (worst {percent(worst)})", worst <= 0.02)]
 
 
-def theory(seed: int, arrivals: int = ARRIVALS) -> list[Claim]:
+def theory(seed: int) -> list[Claim]:
     """Print the recursion beside M/D/1."""
     rows, worst = [], 0.0
     for load in LOADS:
-        schedule = poisson(load, arrivals, 0.0, (seed,))
-        recursion, expected = float(lindley(schedule, [1.0] * arrivals).mean()), m_d_1_wait(load, 1.0)
+        schedule = poisson(load, ARRIVALS, 0.0, (seed,))
+        recursion, expected = float(lindley(schedule, [1.0] * ARRIVALS).mean()), m_d_1_wait(load, 1.0)
         worst = max(worst, abs(recursion / expected - 1))
         rows.append((f"{load:.0%}", f"{recursion:.4f}", f"{expected:.4f}", f"{recursion / expected:.4f}"))
     print(table(("load", "recursion, in service times", "M/D/1", "ratio"), rows))
     return [Claim(f"the recursion is within 5 % of M/D/1 (worst {percent(worst)})", worst <= 0.05)]
 
 
-def late(seed: int, arrivals: int = ARRIVALS) -> list[Claim]:
+def late(seed: int) -> list[Claim]:
     """Print what the lateness that a valid run may have does to its percentiles."""
     rows, worst = [], 0.0
     for load in LOADS:
-        schedule = poisson(load, arrivals, 0.0, (seed,))
-        punctual, found = (late_latencies(schedule, 1.0, p99, seed).tolist() for p99 in (0.0, LATE_SHARE))
+        schedule = poisson(load, ARRIVALS, 0.0, (seed,))
+        punctual, found = (late_latencies(schedule, 1.0, p99, seed) for p99 in (0.0, LATE_SHARE))
         changes = [quantile(found, each) / quantile(punctual, each) - 1 for each in (0.9, 0.99)]
         worst = max(worst, *map(abs, changes))
         rows.append((f"{load:.0%}", *(f"{each:+.3%}" for each in changes)))
@@ -165,7 +193,7 @@ def late(seed: int, arrivals: int = ARRIVALS) -> list[Claim]:
 
 def main() -> int:
     """Print the rows that were asked for; return 1 if a claim does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", type=some_of(ROWS), default=ROWS, help="default: all")
     parser.add_argument("--rate", type=float, default=20_000.0, help="requests a second (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=30.0, help="per row and load (default %(default)s)")

@@ -1,6 +1,6 @@
 """How long does ±5 % take? The suite and optimum-benchmark's protocol, in fresh processes in turn.
 
-    .venv/bin/python benchmarks/peer.py [--processes 16] [--peer INSTALLED] [--keep FILE | --replay FILE]
+    .venv/bin/python benchmarks/peer.py [--processes 16] [--peer INSTALLED]
 
 Both time BERT-base with random weights, one question of 384 tokens, fp32. The protocol: one process, 10 warm-up calls,
 10 s of calls; it is repeated in fresh processes. The suite's processes sample as long as it chooses, with its audit.
@@ -15,8 +15,7 @@ plain code:
     .venv/bin/pip install --target INSTALLED hydra-core colorlog datasets flatten-dict pandas
     sed -i s/SpecialTokensMixin/PreTrainedTokenizerBase/ INSTALLED/optimum_benchmark/backends/transformers_utils.py
 
-(transformers 5 has no SpecialTokensMixin.) ``--keep`` also writes all samples to a file, as they come; ``--replay``
-judges such a file instead of timing anything.
+(transformers 5 has no SpecialTokensMixin.)
 
 A burst of other load that lasts for seconds decides what a process of either side sees. Pairs in which one of the two
 met such a burst are left out, and counted; the table of all pairs is printed, too. The claim: the suite takes no
@@ -25,7 +24,6 @@ longer than the protocol.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import subprocess
@@ -33,15 +31,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from random import Random
 from statistics import fmean, median, stdev
 from time import perf_counter
 
-import common  # noqa: F401 - puts the checkout on the path
-import msgspec
-from claims import Claim, conclude, percent, table
+from common import Claim, conclude, parser_of, percent, table, turns
 
 from modelzoo import stats
 from modelzoo.machine.cpu import usable_threads
@@ -56,6 +51,7 @@ from modelzoo.workload import discovery
 PROCESS = Path(__file__).with_name("peer_process.py")
 PEER_SECONDS = 10
 MARGIN = 0.05
+"""Half width wanted."""
 LONGEST = 1.0
 """The suite's time relative to the protocol's."""
 RESAMPLES = 1000
@@ -128,38 +124,28 @@ def peer(model: Path, seconds: int, installed: Path | None) -> Iterator[Timed]:
         yield Timed(json.loads(done.stdout.splitlines()[-1]), wall)
 
 
-def in_turn(
-    ours: Iterator[Timed], theirs: Iterator[Timed], processes: int, keep: Path | None = None
-) -> tuple[list[Timed], list[Timed]]:
-    """Take processes of both sides, A B, B A …, and write them to ``keep`` after each pair."""
+def in_turn(ours: Iterator[Timed], theirs: Iterator[Timed], processes: int) -> tuple[list[Timed], list[Timed]]:
+    """Take processes of both sides, A B, B A …"""
     sides: tuple[list[Timed], list[Timed]] = ([], [])
-    for number in range(processes):
-        for side in (0, 1) if number % 2 == 0 else (1, 0):
-            sides[side].extend(islice((ours, theirs)[side], 1))
-        if keep is not None:
-            keep.write_bytes(msgspec.json.encode(sides))
-        print(f"{number + 1} of {processes} processes of each", file=sys.stderr, flush=True)
+    for number, side in turns(processes):
+        sides[side].append(next((ours, theirs)[side]))
+        if len(sides[0]) == len(sides[1]):
+            print(f"{number + 1} of {processes} processes of each", file=sys.stderr, flush=True)
     return sides
-
-
-def read(path: Path) -> tuple[list[Timed], list[Timed]]:
-    """Read what ``in_turn`` kept."""
-    return msgspec.json.decode(path.read_bytes(), type=tuple[list[Timed], list[Timed]])
 
 
 # The time to ±5 %
 
 
-def time_to_margin(levels: Sequence[float], walls: Sequence[float], margin: float = MARGIN) -> tuple[int, float]:
+def time_to_margin(levels: Sequence[float], walls: Sequence[float]) -> tuple[int, float]:
     """The number of processes whose interval is expected to be this narrow, and the seconds that they take.
 
     Args:
         levels: log medians of the processes.
         walls: their wall seconds; the first one may include what is done once.
-        margin: half width wanted.
     """
     spread, needed = stdev(levels), 2
-    while math.expm1(stats.student_t((1 + stats.CONFIDENCE) / 2, needed - 1) * spread / math.sqrt(needed)) > margin:
+    while math.expm1(stats.student_t((1 + stats.CONFIDENCE) / 2, needed - 1) * spread / math.sqrt(needed)) > MARGIN:
         needed += 1
     return needed, walls[0] + (needed - 1) * fmean(walls[1:])
 
@@ -222,24 +208,19 @@ def judge(ours: Sequence[Timed], theirs: Sequence[Timed], protocol: str) -> list
 
 def main() -> int:
     """Print both sides; the exit code is 1 if the claim does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--processes", type=int, default=16, help="of each side")
     parser.add_argument("--peer", type=Path, metavar="INSTALLED", help="where optimum-benchmark is installed")
-    files = parser.add_mutually_exclusive_group()
-    files.add_argument("--keep", type=Path, metavar="FILE", help="write all samples to this file")
-    files.add_argument("--replay", type=Path, metavar="FILE", help="judge the samples in this file, and time nothing")
     args = parser.parse_args()
     if args.processes < 3:
         parser.error("--processes must be at least 3")
     protocol = "optimum-benchmark" if args.peer else "its protocol in plain code"
-    if args.replay is not None:
-        return conclude(judge(*read(args.replay), protocol))
     bert = discovery.load_workload(discovery.find_workload("bert"))
     request = Request(bert, (Setting(weights="random"),), Plan())
     with tempfile.TemporaryDirectory() as name:
         subprocess.run([sys.executable, str(PROCESS), "--save", name], check=True, capture_output=True)
         sides = suite(request), peer(Path(name), PEER_SECONDS, args.peer)
-        ours, theirs = in_turn(*sides, args.processes, args.keep)
+        ours, theirs = in_turn(*sides, args.processes)
     return conclude(judge(ours, theirs, protocol))
 
 

@@ -24,8 +24,7 @@ from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
-import common  # noqa: F401 - puts the checkout on the path
-from claims import Claim, conclude, percent
+from common import Claim, bounds, conclude, parser_of, percent, turns
 
 from modelzoo import stats
 from modelzoo.measure.jobs import Request, prepare
@@ -37,12 +36,13 @@ from modelzoo.records.workload import Weights
 from modelzoo.setting import Setting
 from modelzoo.stats.intervals import student_t
 from modelzoo.workload import Workload, discovery
+from modelzoo.workload.weights import Loaded
 
 WIDEST = 2.0
 """An interval of the ratio must lie within a factor of this from 1 to show anything."""
 
 
-def load_normally(workload: Workload, options: Mapping[str, Any], weights: Weights) -> Any:
+def load_normally(workload: Workload, options: Mapping[str, Any], weights: Weights) -> Loaded:
     """Build the model with its initial values, and copy the random weights from their file into it."""
     import torch
     from safetensors.torch import load_file
@@ -50,7 +50,7 @@ def load_normally(workload: Workload, options: Mapping[str, Any], weights: Weigh
     with torch.inference_mode(False):
         model = workload.build(options).eval()
         model.load_state_dict(load_file(weights.path))
-        return model
+        return Loaded(model, {}, ())
 
 
 def run_old_worker() -> int:
@@ -132,9 +132,8 @@ def compare(workload: str, processes: int, seconds: float) -> Claim:
     old = OldRequest(work, new.settings, new.plan)
     (prepared,) = prepare(new, lambda event: None)
     found: tuple[list[Process], list[Process]] = ([], [])
-    for number in range(processes):
-        for side in (0, 1) if number % 2 == 0 else (1, 0):
-            found[side].append(measure((old, new)[side], prepared, number, full_audit=side == 0))
+    for number, side in turns(processes):
+        found[side].append(measure((old, new)[side], prepared, number, full_audit=side == 0))
     return judged(work.name, *found)
 
 
@@ -148,10 +147,10 @@ def judged(name: str, old: Sequence[Process], new: Sequence[Process]) -> Claim:
     ratio = stats.LogRatio(difference, sqrt(whole.value), whole.freedom).interval()
     print(f"{name}, old and new start, {len(old)} processes each:")
     print(f"  sd of the logarithms of their medians: {spreads}")
-    print(f"  time of a call, new ÷ old: {ratio.value:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]")
+    print(f"  time of a call, new ÷ old: {bounds(ratio, 3)}")
     print(f"  seconds of a process beside its samples, median: {costs[0]:.2f} and {costs[1]:.2f}", flush=True)
     spread = spread_ratio(*levels)
-    what = f"{name}: sd new ÷ sd old = {spread.value:.2f} [{spread.low:.2f}, {spread.high:.2f}] contains 1"
+    what = f"{name}: sd new ÷ sd old = {bounds(spread, 2)} contains 1"
     if not spread.low <= 1 <= spread.high:
         return Claim(what, False)
     if spread.low < 1 / WIDEST or spread.high > WIDEST:
@@ -161,7 +160,7 @@ def judged(name: str, old: Sequence[Process], new: Sequence[Process]) -> Claim:
 
 def main() -> int:
     """Print what was found; the exit code is 1 if a claim does not hold or cannot be shown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--workloads", default="resnet50,bert", help="names or directories; random weights, fp32")
     parser.add_argument("--processes", type=int, default=20, help="per way to start, 3 or more")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long each process samples")

@@ -8,7 +8,6 @@ recordings.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import math
 import sys
@@ -16,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-import common  # noqa: F401 - puts the checkout on the path
 import msgspec
+from common import parser_of
 
 from modelzoo.errors import InputError, ModelzooError
 from modelzoo.frozen import replace
@@ -138,7 +137,7 @@ def read(path: Path) -> Recording:
 
 def main() -> int:
     """Write the recording; the exit code is 2 if the results cannot make one."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("results", nargs="+", type=Path, metavar="RESULT", help="results of 'modelzoo run'")
     parser.add_argument("-o", "--output", required=True, type=Path, help="the file to write, NAME.json.gz")
     args = parser.parse_args()

@@ -26,8 +26,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
 
-import common  # noqa: F401 - puts the checkout on the path
-from claims import Claim, conclude, some_of
+from common import Claim, bounds, conclude, parser_of, some_of
 
 from modelzoo import stats
 from modelzoo.frozen import replace
@@ -108,7 +107,7 @@ def printed(run: Run) -> float:
 
 def main(argv: list[str] | None = None) -> int:
     """Measure and print; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("workloads", nargs="*", default=["resnet50"], metavar="workload")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--weights", default="auto")
@@ -159,8 +158,7 @@ def agreement_claim(ratios: Sequence[float], cores: int) -> Claim:
     ratio = stats.level_interval(ratios)
     is_near = abs(ratio.value - 1) <= AGREEMENT
     may_be_near = ratio.low <= 1 + AGREEMENT and ratio.high >= 1 - AGREEMENT
-    interval = f"{ratio.value:.4f} [{ratio.low:.4f}, {ratio.high:.4f}]"
-    text = f"1 × {cores} cores ÷ run is 1.00 ± 0.02: {interval} over {len(ratios)} rounds"
+    text = f"1 × {cores} cores ÷ run is 1.00 ± 0.02: {bounds(ratio)} over {len(ratios)} rounds"
     return Claim(text, True if is_near else None if may_be_near else False)
 
 

@@ -8,50 +8,112 @@ pictures and figures about it are the same everywhere.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import common  # puts the checkout on the path
 
 sys.path.insert(1, str(Path(common.__file__).resolve().parents[1] / "tests"))
 
-from simulated_device import SimulatedDevice  # type: ignore[import-not-found]  # of the tests
-from timeline import Bar, Lanes, write
+from simulated_device import MILLISECOND, OnDevice, SimulatedDevice  # type: ignore[import-not-found]  # of the tests
 
+from modelzoo.document import theme
 from modelzoo.measure import pipeline, sampler
 from modelzoo.measure.pipeline import Step, events_of, steps_of
 from modelzoo.records.timing import Place
+from modelzoo.views.plots import GROUND, Plot
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
 from modelzoo.workload.discovery import CHECKOUT
 
-MS = 1_000_000
-"""Nanoseconds."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Time lines: bars on lanes, with marks at certain times
+
+WIDTH, ROW = 720.0, 30.0
+"""In CSS pixels."""
+CHARACTERS = 96
+"""Of a text that is as wide as the lanes."""
+STYLES = {
+    "host": (theme.ORANGE, "////"),
+    "issue": (theme.ORANGE, ""),
+    "device": (theme.SKY, ""),
+    "wait": (theme.GREY, ""),
+}
+"""Colour and hatch by kind: work of the host, issuing work to the device, work of the device, waiting for it."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Something that takes time on a lane; ``start`` and ``end`` in milliseconds."""
+
+    lane: str
+    kind: str
+    text: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """One time line: its lanes from top to bottom, what happens on them, and moments with a name."""
+
+    title: str
+    lanes: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    moments: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def end(self) -> float:
+        """When the last bar ends."""
+        return max(bar.end for bar in self.bars)
+
+
+def write(path: Path, lines: Sequence[Lanes], title: str, description: str) -> None:
+    """Draw time lines one below the other, on one axis, as an SVG file."""
+    Plot(title, description, (), partial(_draw_all, lines), WIDTH).write(path)
+
+
+def _draw_all(lines: Sequence[Lanes], figure: Figure) -> float:
+    heights = [len(each.lanes) for each in lines]
+    every = figure.subplots(len(lines), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    for each, axes in zip(lines, every):
+        axes.set_xlim(0, max(line.end for line in lines))
+        axes.set_ylim(len(each.lanes), 0)
+        axes.set_yticks([index + 0.5 for index in range(len(each.lanes))], each.lanes)
+        axes.grid(False)
+        axes.spines["left"].set_visible(False)
+        axes.set_title(each.title, fontweight="bold", pad=18 if each.moments else 6)
+        _draw(axes, each)
+    every[-1].set_xlabel("ms")
+    return ROW * sum(heights)
+
+
+def _draw(axes: Axes, line: Lanes) -> None:
+    for bar in line.bars:
+        colour, hatch = STYLES[bar.kind]
+        row, share = line.lanes.index(bar.lane), (bar.end - bar.start) / axes.get_xlim()[1]
+        axes.barh(row + 0.5, bar.end - bar.start, 0.76, left=bar.start, color=colour, hatch=hatch, ec=theme.PAGE, lw=1)
+        if len(bar.text) < CHARACTERS * share:
+            text = axes.text((bar.start + bar.end) / 2, row + 0.5, bar.text, ha="center", va="center_baseline")
+            text.set_bbox(GROUND if hatch else None)
+    for name, at in line.moments:
+        axes.axvline(at, color=theme.INK, lw=1, ls=(0, (2, 2)))
+        above = axes.annotate(name, (at, 0), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom")
+        above.set_fontweight("bold")
+
+
+# The simulated device
+
 ISSUE = 3
 """Milliseconds of the host to issue a stage of the device."""
 HOST, DEVICE = "host", "device"
-
-
-class Tensor:
-    """A tensor of the simulated device; a copy takes 1 ms, and that to the host waits."""
-
-    def __init__(self, device: SimulatedDevice) -> None:
-        self.device = device
-
-    def to(self, name: str) -> Tensor:
-        """Copy it to the device."""
-        self.device.launch(takes=MS)
-        return self
-
-    def cpu(self) -> Tensor:
-        """Copy it to the host."""
-        self.device.launch(takes=MS)
-        self.device.wait()
-        return self
 
 
 @dataclass(frozen=True)
@@ -66,33 +128,20 @@ class Pass:
 def simulated_pipeline(device: SimulatedDevice) -> tuple[Step, ...]:
     """Decode on the host; resize, model and paste on the device; answer on the host."""
 
-    def on_host(milliseconds: int, made: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def call(value: Any) -> Any:
-            device.now += milliseconds * MS
-            return made(value)
-
-        return call
-
-    def on_device(milliseconds: int, made: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def call(value: Any) -> Any:
-            device.launch(issue=ISSUE * MS, takes=milliseconds * MS)
-            return made(value)
-
-        return call
-
     stages = Stages(
         source=None,
         items=("picture",),
         before=(
-            Stage("decode", on_host(6, lambda value: Tensor(device))),
-            Stage("resize", on_device(5, lambda value: ModelInput((value,))), DEVICE),
+            Stage("decode", device.on_host(6, lambda value: OnDevice(device))),
+            Stage("resize", device.launching(5, lambda value: ModelInput((value,)), ISSUE), DEVICE),
         ),
         after=(
-            Stage("paste", on_device(7, lambda made: made.output), DEVICE),
-            Stage("answer", on_host(4, lambda value: "done")),
+            Stage("paste", device.launching(7, lambda made: made.output, ISSUE), DEVICE),
+            Stage("answer", device.on_host(4, lambda value: "done")),
         ),
     )
-    return steps_of(stages, on_device(20, lambda made: ModelOutput(made.args[0])), device, "simulated")
+    model = device.launching(20, lambda made: ModelOutput(made.args[0]), ISSUE)
+    return steps_of(stages, model, device, "simulated")
 
 
 def timed_pass(*, by_events: bool, synchronized: bool = False) -> Pass:
@@ -111,12 +160,12 @@ def timed_pass(*, by_events: bool, synchronized: bool = False) -> Pass:
             output = step.call(value)
             is_host = step.place is Place.HOST
             kind = "host" if is_host else "wait" if step.name == "copy to host" else "issue"
-            bars.append(Bar(HOST, kind, step.name if is_host else kind, start / MS, device.now / MS))
+            bars.append(Bar(HOST, kind, step.name if is_host else kind, start / MILLISECOND, device.now / MILLISECOND))
             issued = device.now
             if synchronized:
                 pipeline.wait(device)
             if device.now > issued:
-                bars.append(Bar(HOST, "wait", "wait", issued / MS, device.now / MS))
+                bars.append(Bar(HOST, "wait", "wait", issued / MILLISECOND, device.now / MILLISECOND))
             return output
 
         return Step(step.name, call, step.place, step.by_events and by_events)
@@ -135,7 +184,7 @@ def spans_of_a_call() -> tuple[Lanes, sampler.Times]:
 
     def call() -> None:
         for _ in range(5):
-            device.launch(issue=MS, takes=4 * MS)
+            device.launch(issue=MILLISECOND, takes=4 * MILLISECOND)
 
     with mock.patch.object(sampler, "perf_counter_ns", device.stamp):
         sample = sampler.DeviceClock(device).time(call)
@@ -176,7 +225,7 @@ def draw(output: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw all pictures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser_of(__doc__)
     parser.add_argument("--output", type=Path, default=CHECKOUT / "docs" / "pictures")
     draw(parser.parse_args(arguments).output)
     return 0

@@ -13,7 +13,6 @@ of each promise that came nearest to contradicting it.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import re
 import sys
@@ -25,7 +24,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from claims import some_of, table
+from common import parser_of, some_of, table
 from promises import Counted, Promise, Replayed
 from threadpoolctl import threadpool_limits
 
@@ -123,7 +122,7 @@ def rewrite(page: str, found: Sequence[Replayed], options: str) -> str:
 def main(argv: Sequence[str] | None = None, modules: Sequence[str] = MODULES) -> int:
     """Replay the promises and print them; the exit code is 1 if one does not hold."""
     commands = sorted({promise_at(place).command for place in places(modules)})
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--only", type=some_of(commands), default=(), metavar="COMMAND", help="some: run,compare")
     parser.add_argument("--repetitions", type=int, metavar="N", help="of every promise (default: its own)")
     parser.add_argument("--seed", type=int, default=0)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
+from load_generator import lindley
 from numpy.typing import NDArray
 from promises import COVERAGE, Counted, Promise, coverage, ideal_width, is_called, share
-from queueing import lindley
 
 from modelzoo import stats
 from modelzoo.comparison.estimate import ratio

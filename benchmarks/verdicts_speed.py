@@ -1,7 +1,7 @@
 """What the verdicts and intervals of ``run``, ``compare`` and ``tune`` promise, replayed on simulated data.
 
-benchmarks/verdicts.py runs the replays and prints the table. The data are those of ``simulated_calls`` and
-``simulated_sessions``; verdicts, intervals and p-values come from the suite's own functions.
+benchmarks/verdicts.py runs the replays and prints the table. The data are those of ``simulations``;
+verdicts, intervals and p-values come from the suite's own functions.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from functools import partial
 
 import numpy as np
 from promises import COVERAGE, Counted, Promise, Replay, coverage, ideal_width, is_called, share
-from simulated_calls import Call, End, Processes, calls, nested, normal, samples, skewed
-from simulated_searches import false_winner
-from simulated_sessions import Sides, tables
+from simulations import Call, End, Processes, Sides, calls, false_winner, nested, normal, samples, skewed, tables
 
 from modelzoo import stats
 from modelzoo.comparison.estimate import worse_by_more

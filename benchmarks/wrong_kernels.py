@@ -29,11 +29,9 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import cast
 
-import common  # noqa: F401 - puts the checkout on the path
 import msgspec
-from claims import some_of, table
-from operator_calls import OPERATORS, QUANTIZED, Call, operands_of, wrong
-from operator_shapes import chosen, mapped
+from common import parser_of, some_of, table
+from operator_calls import OPERATORS, QUANTIZED, Call, chosen, mapped, operands_of, wrong
 
 from modelzoo.evidence.logs import parse_onednn
 from modelzoo.machine.cpu import usable_threads
@@ -202,7 +200,7 @@ def show_map(outcomes: Sequence[tuple[str, Call, str]]) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--shapes", type=int, default=100, help="random shapes of each operator (default: 100)")
     parser.add_argument("--operators", type=some_of(tuple(OPERATORS)), default=tuple(OPERATORS), help="default: all")
     parser.add_argument(

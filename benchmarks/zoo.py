@@ -16,7 +16,6 @@ interruption; ``--page`` only writes the page.
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import sys
@@ -26,8 +25,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-import common  # noqa: F401 - puts the checkout on the path
-from claims import Claim, conclude
+from common import Claim, conclude, parser_of
 
 from modelzoo.files import write_atomically
 from modelzoo.records.evidence import ProofVerdict
@@ -250,7 +248,7 @@ def page(ran: Mapping[tuple[Network, str], Found | None]) -> str:
 
 def main() -> int:
     """Run what is missing, and write the page; the exit code is 1 if the claim does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--results", type=Path, default=CHECKOUT / "results" / "zoo", metavar="DIR")
     parser.add_argument(
         "--only", default="", metavar="TEXT", help="networks and modes whose names have this in them; no page"

@@ -21,10 +21,10 @@ def host(rank: int, seconds: float, machine: Machine = PERFORMANCE) -> HostResul
     return HostResult(f"host-{rank}", result_of(*runs))
 
 
-def timed(rank: int, seconds: Mapping[str, float], machine: Machine = PERFORMANCE) -> HostResult:
+def timed(rank: int, seconds: Mapping[str, float]) -> HostResult:
     """A host that was timed in several precisions."""
     runs = [
-        make([value * (1 + 0.001 * number)] * 3, round=number, machine=machine, group=group, setting=Setting(name))
+        make([value * (1 + 0.001 * number)] * 3, round=number, machine=PERFORMANCE, group=group, setting=Setting(name))
         for group, (name, value) in enumerate(seconds.items())
         for number in range(3)
     ]

@@ -24,11 +24,11 @@ class DaskCluster:
         self.address = f"tcp://127.0.0.1:{self.port}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def ensure(self, workers: int = 3) -> None:
-        """Start the scheduler, and the workers ``w0``, ``w1`` …, unless they run."""
+    def ensure(self) -> None:
+        """Start the scheduler, and the workers ``w0``, ``w1`` and ``w2``, unless they run."""
         options = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
         self._start("scheduler", ["distributed.cli.dask_scheduler", *options], {})
-        names = [f"w{number}" for number in range(workers)]
+        names = ("w0", "w1", "w2")
         for name in names:
             self.worker(name)
         self.await_workers(*names)

@@ -97,10 +97,10 @@ def conv_line(kernel: str, dtype: str, milliseconds: float) -> str:
     return f"onednn_verbose,v1,primitive,exec,cpu,{kind},{tensors},attr-scratchpad:user,{sizes},{milliseconds}"
 
 
-def conv(seconds: float, dtype: str = "float32", lines: str = "") -> RecordedCall:
+def conv(seconds: float, lines: str = "") -> RecordedCall:
     """A 3×3 convolution of 8 channels, 8×8 pixels."""
     flop = 2 * 8 * 8 * 8 * 8 * 3 * 3
-    return called("aten::convolution", dtype, seconds, (1, 8, 8, 8), (8, 8, 3, 3), flop=flop, lines=lines)
+    return called("aten::convolution", "float32", seconds, (1, 8, 8, 8), (8, 8, 3, 3), flop=flop, lines=lines)
 
 
 def gemm(name: str, dtype: str, seconds: float = 1.0, *, rows: int = 4, lines: str = "") -> RecordedCall:

@@ -72,9 +72,9 @@ def installed(home: Path) -> Iterator[FakeDocker]:
 # The program itself
 
 
-def fail(text: str, code: int = 1) -> NoReturn:
+def fail(text: str) -> NoReturn:
     print(text, file=sys.stderr)
-    raise SystemExit(code)
+    raise SystemExit(1)
 
 
 def image(home: Path, name: str) -> dict[str, Any]:

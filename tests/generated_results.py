@@ -28,7 +28,6 @@ def generation_run(
     first: float,
     between: Sequence[float],
     *,
-    prompt_tokens: int = 8,
     decoding: DecodingBytes | None = None,
     ceilings: Ceilings | None = None,
     phases: tuple[GenerationPhase, ...] = (),
@@ -46,7 +45,7 @@ def generation_run(
     }
     series = tuple(Series(name, tuple(values)) for name, values in columns.items())
     timing = replace(run.report.timing, series=series, watched=LATENCY)
-    made = Generated(prompt_tokens, len(between) + 1)
+    made = Generated(8, len(between) + 1)
     observed = replace(run.report.observed, decoding=decoding, phases=phases)
     more = {"unit": "prompts", "timing": timing, "generation": made, "observed": observed, "ceilings": ceilings}
     return replace(run, report=replace(run.report, **more))

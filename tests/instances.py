@@ -30,9 +30,9 @@ def series(seconds: float, batches: int, start: float = 0.0) -> Window:
     return Window(tuple(edges[:-1]), tuple(edges[1:]))
 
 
-def configuration(instances: int, cores: int = 1, batch: int = 1, group: int = 0) -> Configuration:
+def configuration(instances: int, cores: int = 1, batch: int = 1) -> Configuration:
     """So many instances on a machine with four cores."""
-    return Configuration(group, instances, cores, batch, Smt.OFF, plan(FOUR, instances, cores))
+    return Configuration(0, instances, cores, batch, Smt.OFF, plan(FOUR, instances, cores))
 
 
 def placement(place: InstancePlace, elsewhere: int = 0) -> Placement:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
+import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from fake_runs import MACHINE
-from virtual_server import VirtualServer
 
 from modelzoo.frozen import replace
 from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, LoadSession, Scenario
@@ -15,10 +16,40 @@ from modelzoo.records.machine import Core, Topology
 from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.serving import LatencyBound
 from modelzoo.serve import search
+from modelzoo.serve.generator import Reply
 from modelzoo.serve.search import CalibratedInstances, calibrate
 from modelzoo.setting import Setting
 
 BOUND = LatencyBound(99.0, 0.05)
+
+
+class VirtualServer:
+    """Instances that take a known time for each batch. Its clock stands still except in ``wait``."""
+
+    def __init__(self, instances: int, service: Callable[[int], float], fixed_size: int | None = None) -> None:
+        self.instances, self._service, self.fixed_size = instances, service, fixed_size
+        self._now = 0.0
+        self._running: list[tuple[float, int, float]] = []
+
+    def now(self) -> float:
+        return self._now
+
+    def start(self, instance: int, size: int) -> None:
+        heapq.heappush(self._running, (self._now + self._service(size), instance, self._now))
+
+    def wait(self, until: float) -> Sequence[Reply]:
+        """Move the clock to the next reply or to ``until``."""
+        if not self._running or self._running[0][0] > until:
+            if math.isinf(until):
+                raise RuntimeError("nothing runs, and nothing is due")
+            self._now = max(self._now, until)
+            return ()
+        self._now = max(self._now, self._running[0][0])
+        found = []
+        while self._running and self._running[0][0] <= self._now:
+            ended, instance, started = heapq.heappop(self._running)
+            found.append(Reply(instance, started, ended))
+        return found
 
 
 def plan(**changes: object) -> LoadPlan:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fake_runs import make
-from simulated_device import SimulatedDevice
+from simulated_device import OnDevice, SimulatedDevice
 
 from modelzoo.frozen import replace
 from modelzoo.measure.pipeline import Step, steps_of
@@ -14,27 +14,6 @@ from modelzoo.records.run import Run
 from modelzoo.records.timing import LATENCY, MODEL, PipelineStage, Place, Series
 from modelzoo.setting import Setting
 from modelzoo.workload import ModelInput, ModelOutput, Stage, Stages
-
-MILLISECOND = 1_000_000
-"""In ns."""
-
-
-class OnDevice:
-    """A tensor of the simulated device: copies take 1 ms, and a copy to the host waits for it."""
-
-    def __init__(self, device: SimulatedDevice, value: Any) -> None:
-        self.device, self.value = device, value
-
-    def to(self, name: str) -> OnDevice:
-        """Copy it to the device."""
-        self.device.launch(takes=MILLISECOND)
-        return self
-
-    def cpu(self) -> OnDevice:
-        """Copy it to the host."""
-        self.device.launch(takes=MILLISECOND)
-        self.device.wait()
-        return self
 
 
 def simulated_steps(device: SimulatedDevice) -> tuple[Step, ...]:
@@ -44,30 +23,17 @@ def simulated_steps(device: SimulatedDevice) -> tuple[Step, ...]:
     meanwhile; without one, it still works on what was issued before.
     """
 
-    def host(milliseconds: int, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def run(value: Any) -> Any:
-            device.now += milliseconds * MILLISECOND
-            return call(value)
-
-        return run
-
-    def launched(milliseconds: int, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def run(value: Any) -> Any:
-            device.launch(issue=MILLISECOND, takes=milliseconds * MILLISECOND)
-            return call(value)
-
-        return run
-
     stages = Stages(
         source=5,
         items=("five",),
         before=(
-            Stage("decode", host(2, lambda value: [OnDevice(device, value)])),
-            Stage("resize", launched(4, lambda value: ModelInput((value[0],), "kept")), "device"),
+            Stage("decode", device.on_host(2, lambda value: [OnDevice(device, value)])),
+            Stage("resize", device.launching(4, lambda value: ModelInput((value[0],), "kept")), "device"),
         ),
-        after=(Stage("answer", host(3, lambda made: (made.output.value, made.context))),),
+        after=(Stage("answer", device.on_host(3, lambda made: (made.output.value, made.context))),),
     )
-    return steps_of(stages, launched(20, lambda made: ModelOutput(made.args[0], made.context)), device, "sim:0")
+    model = device.launching(20, lambda made: ModelOutput(made.args[0], made.context))
+    return steps_of(stages, model, device, "sim:0")
 
 
 STAGES = (

@@ -20,10 +20,10 @@ def autoregressive(generator: np.random.Generator, count: int, rho: float, sprea
     return values
 
 
-def heavy_processes(generator: np.random.Generator, count: int, scale: float = 1.0) -> list[list[float]]:
+def heavy_processes(generator: np.random.Generator, count: int) -> list[list[float]]:
     """``count`` processes whose levels differ by 2 % with the heavy tails of Student's t(3)."""
     shifts = generator.standard_t(3, count) * 0.02
-    return [[scale * math.exp(s) * x for x in autoregressive(generator, 40, 0.6, 0.02)] for s in shifts]
+    return [[math.exp(s) * x for x in autoregressive(generator, 40, 0.6, 0.02)] for s in shifts]
 
 
 def levels(generator: np.random.Generator, count: int, spread: float, scale: float = 1.0) -> list[list[float]]:

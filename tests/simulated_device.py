@@ -15,9 +15,12 @@ import queue
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 from modelzoo.records.accelerator import Accelerator
 
+MILLISECOND = 1_000_000
+"""In ns."""
 ISSUE_NS = 1_000
 """The host's time to issue one piece of work."""
 WORK_NS = 500_000
@@ -118,6 +121,24 @@ class SimulatedDevice:
     def synchronize(self, device: object = None) -> None:
         self.wait()
 
+    def on_host(self, milliseconds: int, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """``call`` as a stage that keeps the host busy for so long."""
+
+        def run(value: Any) -> Any:
+            self.now += milliseconds * MILLISECOND
+            return call(value)
+
+        return run
+
+    def launching(self, milliseconds: int, call: Callable[[Any], Any], issue: int = 1) -> Callable[[Any], Any]:
+        """``call`` as a stage that keeps the device busy for so long, and the host for ``issue`` ms."""
+
+        def run(value: Any) -> Any:
+            self.launch(issue=issue * MILLISECOND, takes=milliseconds * MILLISECOND)
+            return call(value)
+
+        return run
+
     def identifier(self) -> str:
         """A UUID, which no management library knows."""
         return "GPU-simulated"
@@ -151,13 +172,27 @@ class SimulatedDevice:
             self._queue.task_done()
 
 
+class OnDevice:
+    """A tensor of the simulated device: copies take 1 ms, and a copy to the host waits for it."""
+
+    def __init__(self, device: SimulatedDevice, value: Any = None) -> None:
+        self.device, self.value = device, value
+
+    def to(self, name: str) -> OnDevice:
+        """Copy it to the device."""
+        self.device.launch(takes=MILLISECOND)
+        return self
+
+    def cpu(self) -> OnDevice:
+        """Copy it to the host."""
+        self.device.launch(takes=MILLISECOND)
+        self.device.wait()
+        return self
+
+
 def cuda_module(device: SimulatedDevice, *, count: int = 2, available: bool = True) -> SimpleNamespace:
     """The device under the names of ``torch.cuda``; ``chosen`` lists the devices that were made current."""
     chosen: list[int] = []
-
-    def reset_peak() -> None:
-        device.peak = device.allocated
-
     properties = SimpleNamespace(total_memory=device.memory, uuid="01234567-89ab-cdef-0123-456789abcdef")
     return SimpleNamespace(
         Event=device.Event,
@@ -170,14 +205,14 @@ def cuda_module(device: SimulatedDevice, *, count: int = 2, available: bool = Tr
         get_device_name=lambda index: f"Simulated GPU {index}",
         get_device_capability=lambda index: (9, 0),
         get_device_properties=lambda index: properties,
-        max_memory_allocated=lambda: device.peak,
-        reset_peak_memory_stats=reset_peak,
+        max_memory_allocated=device.peak_memory,
+        reset_peak_memory_stats=device.reset_peak_memory,
     )
 
 
-def npu_module(device: SimulatedDevice, *, count: int = 1, available: bool = True) -> SimpleNamespace:
+def npu_module(device: SimulatedDevice, *, available: bool = True) -> SimpleNamespace:
     """The device under the names of ``torch_npu.npu``, which has no compute capability and no UUID."""
-    module = cuda_module(device, count=count, available=available)
+    module = cuda_module(device, count=1, available=available)
     del module.get_device_capability
     module.get_device_name = lambda index: "Ascend910B"
     module.get_device_properties = lambda index: SimpleNamespace(name="Ascend910B", total_memory=device.memory)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from places import ROOT
+from programs import program, ran
 
 from modelzoo.cli import app
 from modelzoo.cli.app import explicit_values
@@ -36,8 +37,7 @@ class Runner:
         self.temporary.mkdir()
         programs.mkdir()
         self._record.touch()
-        (programs / "python3").write_text(RECORDS)
-        (programs / "python3").chmod(0o755)
+        program(programs / "python3", RECORDS)
         self._environment = {
             "PATH": f"{programs}:/usr/bin:/bin",
             "RECORD": str(self._record),
@@ -53,8 +53,7 @@ class Runner:
         values = {name: _value(str(text)) for name, text in step.get("env", {}).items()}
         # What `shell: bash` means, by GitHub's documentation.
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        environment = {**self._environment, **values, **variables}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return ran(*command, environ={**self._environment, **values}, **variables)
 
     def calls(self) -> list[str]:
         return self._record.read_text().splitlines()
@@ -181,5 +180,5 @@ def test_actionlint_finds_nothing(tmp_path: Path) -> None:
     shutil.copy(ROOT / "action.yml", tmp_path)
     for number, text in enumerate(text for text in LISTINGS if "runs-on:" in text):
         (folder / f"{number}.yml").write_text(re.sub(r"OWNER/modelzoo@\w+", "./", text))
-    done = subprocess.run(["actionlint"], cwd=tmp_path, capture_output=True, text=True)
+    done = ran("actionlint", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from places import ROOT
-from wheels import wheel
+from programs import program, ran, wheel
 
 VERSIONS = ("2.10.0",)
 BAKE = (ROOT / "docker-bake.hcl").read_text(encoding="utf-8")
@@ -37,8 +37,8 @@ def bake(*targets: str, **variables: str) -> dict[str, Any]:
     """Return the targets of ``docker buildx bake --print``, which needs buildx but no engine."""
     if not shutil.which("docker") or subprocess.run(["docker", "buildx", "version"], capture_output=True).returncode:
         pytest.skip("docker buildx is not installed")
-    command = ["docker", "buildx", "bake", "--file", "docker-bake.hcl", "--print", *targets]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True)
+    command = ("docker", "buildx", "bake", "--file", "docker-bake.hcl", "--print", *targets)
+    done = ran(*command, cwd=ROOT, **variables)
     assert done.returncode == 0, done.stderr
     plan: dict[str, Any] = json.loads(done.stdout)["target"]
     return plan
@@ -92,8 +92,7 @@ def test_bake_file_and_versions_agree() -> None:
 
     def sourced(version: str) -> subprocess.CompletedProcess[str]:
         script = '. pytorch_env/versions.sh && printf "%s\n" "$BASE_IMAGE" "$LOCK"'
-        environment = {**os.environ, "TORCH": version}
-        return subprocess.run(["sh", "-euc", script], cwd=ROOT, env=environment, capture_output=True, text=True)
+        return ran("sh", "-euc", script, cwd=ROOT, TORCH=version)
 
     lines = re.findall(r'{ torch = "([^"]+)", base = "([^"]+)", lock = "([^"]+)"', BAKE)
     assert [line[0] for line in lines] == list(VERSIONS)
@@ -192,15 +191,8 @@ from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 canary = Canary((OperatorCheck("conv", 2e-7, CanaryLevel.FP32),))
 print(callable(run_canary), canary.verdict("fp32") == "fp32", canary.summary, canary.operators[0].level)
 """
-    command = [sys.executable, "-I", "-S", "-B", "-c", code, tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ran(sys.executable, "-I", "-S", "-B", "-c", code, tmp_path)
     assert done.stdout == "True True conv fp32 (2.0e-07) fp32\n", done.stderr
-
-
-def program(path: Path, text: str) -> None:
-    """Write a script that can be called."""
-    path.write_text(text)
-    path.chmod(0o755)
 
 
 def pinned(*wheels: Path) -> str:
@@ -225,8 +217,8 @@ def unpack(tmp_path: Path, lock: str, architecture: str, **variables: str) -> su
         "PIP_FIND_LINKS": str(tmp_path / "wheels"),
     }
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    command = [ROOT / "pytorch_env/unpack-wheels", tmp_path / "lock.txt", architecture, tmp_path / "site"]
-    return subprocess.run(command, env={**clean, **own, **variables}, capture_output=True, text=True)
+    command = (ROOT / "pytorch_env/unpack-wheels", tmp_path / "lock.txt", architecture, tmp_path / "site")
+    return ran(*command, environ=clean, **own, **variables)
 
 
 @pytest.fixture
@@ -289,16 +281,14 @@ def test_entry_point_distinguishes_commands_and_programs(
     for name in ("modelzoo", "python3"):
         program(tmp_path / name, f'#!/bin/sh\nprintf "%s" "{name}"; printf " <%s>" "$@"\n')
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), "MODELZOO_RUN_OPTIONS": options}
-    command = [ROOT / "scripts/container-entrypoint", *words]
-    assert subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout == called
+    done = ran(ROOT / "scripts/container-entrypoint", *words, environ=environment)
+    assert (done.returncode, done.stdout) == (0, called)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the build for x86 refuses other machines")
 def test_this_torch_passes_the_check_of_the_x86_image() -> None:
     """It is the same wheel; a wrong architecture is known to go unnoticed, so it is looked at first."""
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     for backend, code, said in (("x86", 0, "fp32 is fp32"), ("acl", 1, "FAILED: architecture")):
-        command = [sys.executable, ROOT / "pytorch_env" / "assert-backend", backend]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True)
+        done = ran(sys.executable, ROOT / "pytorch_env" / "assert-backend", backend, PYTHONPATH=str(ROOT))
         assert done.returncode == code, done.stderr
         assert said in done.stdout + done.stderr

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import ran
 
 from modelzoo.workload import discovery
 
@@ -19,8 +19,7 @@ SHORT = ["--processes", "1", "--warmup", "0", "--iterations", "3", "--no-audit",
 
 def run(command: list[str], folder: Path, **variables: str) -> str:
     """Run a command that must succeed, and return its standard output."""
-    environ = {**os.environ, **variables}
-    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
+    done = ran(*command, cwd=folder, **variables)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

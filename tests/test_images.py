@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from places import ROOT
+from programs import ran
 from toy_workloads import SHORT, mlp, odd, runs_of
 
 from modelzoo.errors import EnvironmentProblem
@@ -35,8 +36,7 @@ def docker(
     *arguments: str, options: Sequence[str] = (), results: Path | None = None, image: str = IMAGE
 ) -> subprocess.CompletedProcess[str]:
     volume = [] if results is None else ["--volume", f"{results}:/modelzoo/results"]
-    command = ["docker", "run", "--rm", "--env", "MODELZOO_OFFLINE=1", *options, *volume, image, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    return ran("docker", "run", "--rm", "--env", "MODELZOO_OFFLINE=1", *options, *volume, image, *arguments)
 
 
 USABLE = (
@@ -259,8 +259,7 @@ def compared(work: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "modelzoo", "run", str(work), "--vary", f"image=default,{IMAGE}"]
     command += ["--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit"]
     command += ["--json", str(work.parent / "result.json"), *options]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=600, check=False)
+    return ran(*command, PYTHONPATH=str(ROOT))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
-from wheels import wheel
+from programs import ran, wheel
 
 UV = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
 pytestmark = pytest.mark.skipif(UV is None, reason="uv is not installed: pip install uv")
@@ -90,8 +90,8 @@ class Indexes:
         }
 
     def lock(self) -> subprocess.CompletedProcess[str]:
-        command = [self.checkout / "scripts" / "lock", "--cpu-index", "2.14.1", "0.29.1"]
-        return subprocess.run(command, env=self.variables, capture_output=True, text=True, check=False)
+        script = self.checkout / "scripts" / "lock"
+        return ran(script, "--cpu-index", "2.14.1", "0.29.1", environ=self.variables)
 
     def written(self) -> list[str]:
         return sorted(path.name for path in (self.checkout / "requirements").iterdir())
@@ -128,8 +128,8 @@ def test_cpu_builds_of_both_machines_are_locked_with_checksums(indexes: Indexes)
         return
     strategy = {"UV_INDEX": indexes.variables["CPU_INDEX"], "UV_INDEX_STRATEGY": "unsafe-best-match"}
     target = indexes.directory / "installed"
-    command = [str(UV), "pip", "install", "--target", str(target), "--no-deps", "--require-hashes", "-r", str(lock)]
-    done = subprocess.run(command, env={**indexes.variables, **strategy}, capture_output=True, text=True, check=False)
+    command = (UV, "pip", "install", "--target", target, "--no-deps", "--require-hashes", "-r", lock)
+    done = ran(*command, environ=indexes.variables, **strategy)
     assert done.returncode == 0, done.stderr
     assert "2.14.1+cpu" in (target / "torch.py").read_text()
     assert "'1.0'" in (target / "tiny.py").read_text()

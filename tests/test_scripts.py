@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
+from programs import program, ran
 
 
 def call(script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [ROOT / "scripts" / script, *arguments]
-    return subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
+    return ran(ROOT / "scripts" / script, *arguments, **variables)
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,8 @@ def test_an_image_that_is_missing_is_reported_before_any_runs(
     called: str, present: str, missing: str, tmp_path: Path
 ) -> None:
     """Nor is one of that name pulled from a registry of strangers."""
-    docker = tmp_path / "docker"
-    docker.write_text(f'#!/bin/sh\n[ "$1" = version ] && echo amd64 && exit\n[ "$3" = "modelzoo:{present}" ]\n')
-    docker.chmod(0o755)
+    script = f'#!/bin/sh\n[ "$1" = version ] && echo amd64 && exit\n[ "$3" = "modelzoo:{present}" ]\n'
+    program(tmp_path / "docker", script)
     done = call("smoke-images", called, PATH=f"{tmp_path}:/usr/bin:/bin")
     assert done.returncode == 2
     assert done.stderr.startswith(f"smoke-images: error: modelzoo:{missing}")
@@ -135,8 +134,7 @@ class Checkout:
 
     def program(self, path: Path, rest: str = "") -> None:
         """Create a program that records its arguments and then does ``rest``."""
-        path.write_text(RECORD.format(name=path.name, rest=rest))
-        path.chmod(0o755)
+        program(path, RECORD.format(name=path.name, rest=rest))
 
     def python(self, rest: str = "") -> None:
         """Create the Python of ``.venv``, which makes environments."""
@@ -146,13 +144,8 @@ class Checkout:
         self.program(self.path / "uv", rest)
 
     def call(self, script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self.root / "scripts" / script, *arguments],
-            env={"PATH": f"{self.path}:/usr/bin:/bin", "RECORD": str(self._calls), **variables},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        environ = {"PATH": f"{self.path}:/usr/bin:/bin", "RECORD": str(self._calls)}
+        return ran(self.root / "scripts" / script, *arguments, environ=environ, **variables)
 
     def calls(self) -> list[str]:
         found = self._calls.read_text().splitlines()
@@ -394,8 +387,8 @@ def test_the_directory_of_the_engine_is_roots_alone_and_its_variables_can_be_eva
     """Its programs come first in root's PATH; whatever characters the path has come out of ``eval``."""
     engine = root_directory / "it's $HOME; `id`"
     script = 'eval "$(scripts/container-engine env)" && printf "%s\\n" "$DOCKER_HOST" "$DOCKER_CONFIG" "$PATH"'
-    environment = {**os.environ, "MODELZOO_ENGINE": str(engine)}
-    done = subprocess.run(["sh", "-euc", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    done = ran("sh", "-euc", script, cwd=ROOT, MODELZOO_ENGINE=str(engine))
+    assert done.returncode == 0, done.stderr
     expected = [f"unix://{engine}/docker.sock", f"{engine}/config", f"{engine}/root/usr/bin:{os.environ['PATH']}"]
     assert done.stdout.splitlines() == expected
     done = call("container-engine", "directory", MODELZOO_ENGINE=str(engine / "new"))
@@ -439,8 +432,7 @@ def test_a_process_that_is_not_the_engine_is_left_alone(root_directory: Path) ->
 
 def test_only_root_may_use_the_engine(tmp_path: Path) -> None:
     """Whoever can use it is root; said in one line."""
-    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
-    (tmp_path / "id").chmod(0o755)
+    program(tmp_path / "id", "#!/bin/sh\necho 1000\n")
     done = call("container-engine", "env", PATH=f"{tmp_path}:{os.environ['PATH']}")
     said = "container-engine: error: the engine needs root; use sudo\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)

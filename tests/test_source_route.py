@@ -4,20 +4,20 @@ import hashlib
 import platform
 import re
 import shutil
-import subprocess
 import tarfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 from places import ROOT
+from programs import ran
 
 ENVIRONMENT = ROOT / "pytorch_env"
 SOURCE = ENVIRONMENT / "source"
 PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
-def run(*command: object, **variables: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, env={**PATH, **variables})
+run = partial(ran, environ=PATH)
 
 
 @pytest.mark.skipif(not shutil.which("curl", path=PATH["PATH"]), reason="needs curl")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
+from programs import ran
 
 from modelzoo import DISTRIBUTION, __version__
 from modelzoo.workload.discovery import STANDARD_WORKLOADS
@@ -56,8 +57,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def built(what: str, source: Path, into: Path) -> str:
     code = f"from setuptools import build_meta; import sys; print(build_meta.build_{what}(sys.argv[1]))"
-    command = [sys.executable, "-c", code, into]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=300, check=False)
+    done = ran(sys.executable, "-c", code, into, cwd=source)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]
 
@@ -77,8 +77,7 @@ def call(installed: Path, home: Path, *arguments: str) -> subprocess.CompletedPr
     (home / "work").mkdir(parents=True, exist_ok=True)
     own = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "PYTHONPATH": str(installed)}
     environ = {**kept, **own, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "modelzoo", *arguments]
-    return subprocess.run(command, cwd=home / "work", env=environ, capture_output=True, text=True, timeout=120)
+    return ran(sys.executable, "-m", "modelzoo", *arguments, cwd=home / "work", environ=environ)
 
 
 def test_its_only_package_is_the_suite_with_the_workloads_inside(wheel: Path) -> None:
@@ -87,8 +86,8 @@ def test_its_only_package_is_the_suite_with_the_workloads_inside(wheel: Path) ->
         names = archive.namelist()
     top = {name.partition("/")[0] for name in names}
     assert top == {"modelzoo", f"{DISTRIBUTION.replace('-', '_')}-{__version__}.dist-info"}
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "modelzoo", *WORKLOADS]
-    listed = {*subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()}
+    command = ("git", "ls-files", "--cached", "--others", "--exclude-standard", "modelzoo", *WORKLOADS)
+    listed = {*ran(*command, cwd=ROOT).stdout.splitlines()}
     own = {path for path in listed if path.startswith("modelzoo/")}
     inside = {f"modelzoo/workloads/{path}" for path in listed - own if Path(path).name not in FOR_A_CHECKOUT}
     assert {name for name in names if name.startswith("modelzoo/")} == own | inside

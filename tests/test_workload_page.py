@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from places import ROOT
+from programs import ran
 
 PAGE = (ROOT / "docs" / "workload.md").read_text()
 LISTINGS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -28,22 +27,16 @@ SHORT = {
 def run(tmp_path: Path) -> Callable[..., str]:
     """Run a command of the page, shortened, beside a listing, in a directory of its own; its standard output."""
 
-    def called(command: str, listing: str, *more: str) -> str:
+    def run(command: str, listing: str, *more: str) -> str:
         words = [*command.split()[1:], *(("--limit", "3") if "--validate" in command else ())]
         (tmp_path / "mine").mkdir(exist_ok=True)
         (tmp_path / "mine" / "workload.py").write_text(listing)
-        done = subprocess.run(
-            [sys.executable, "-m", "modelzoo", *words, *SHORT[words[0]], *more],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        called = (sys.executable, "-m", "modelzoo", *words, *SHORT[words[0]], *more)
+        done = ran(*called, cwd=tmp_path, PYTHONPATH=str(ROOT))
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    return called
+    return run
 
 
 def test_the_listings_are_python_that_uses_public_modules() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from planted import plant
+
 from modelzoo.machine.linux import format_cpu_list
 from modelzoo.records.machine import Core, Topology
 
@@ -26,29 +28,28 @@ def plant_topology(
     """
     members = {node: tuple(cpus) for node, cpus in nodes.items()}
     cpus = sorted(cpu for each in members.values() for cpu in each)
-    system = root / "sys/devices/system"
-    _write(system / "cpu/present", format_cpu_list(cpus))
-    _write(system / "cpu/online", online or format_cpu_list(cpus))
+    system = "sys/devices/system"
+    files = {f"{system}/cpu/present": format_cpu_list(cpus), f"{system}/cpu/online": online or format_cpu_list(cpus)}
     for node, own in members.items():
-        _write(system / f"node/node{node}/cpulist", format_cpu_list(own))
+        files[f"{system}/node/node{node}/cpulist"] = format_cpu_list(own)
         for cpu in own:
-            folder = system / f"cpu/cpu{cpu}/topology"
-            _write(folder / "core_cpus_list", format_cpu_list((siblings or {}).get(cpu, (cpu,))))
-            _write(folder / "physical_package_id", str((sockets or {}).get(node, 0)))
+            folder = f"{system}/cpu/cpu{cpu}/topology"
+            files[f"{folder}/core_cpus_list"] = format_cpu_list((siblings or {}).get(cpu, (cpu,)))
+            files[f"{folder}/physical_package_id"] = str((sockets or {}).get(node, 0))
     for shared in map(tuple, caches):
         for cpu in shared:
-            folder = system / f"cpu/cpu{cpu}/cache"
+            folder = f"{system}/cpu/cpu{cpu}/cache"
             for level, own in ((2, siblings.get(cpu, (cpu,)) if siblings else (cpu,)), (3, shared)):
-                _write(folder / f"index{level}/level", str(level))
-                _write(folder / f"index{level}/shared_cpu_list", format_cpu_list(own))
-    _write(root / "proc/self/cgroup", "0::/")
-    _write(root / "proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw")
+                files[f"{folder}/index{level}/level"] = str(level)
+                files[f"{folder}/index{level}/shared_cpu_list"] = format_cpu_list(own)
+    files["proc/self/cgroup"] = "0::/"
+    files["proc/self/mountinfo"] = "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw"
     (root / "sys/fs/cgroup").mkdir(parents=True, exist_ok=True)
     if cpuset is not None:
-        _write(root / "sys/fs/cgroup/cpuset.cpus.effective", cpuset)
+        files["sys/fs/cgroup/cpuset.cpus.effective"] = cpuset
     if quota is not None:
-        _write(root / "sys/fs/cgroup/cpu.max", quota)
-    return root
+        files["sys/fs/cgroup/cpu.max"] = quota
+    return plant(root, files)
 
 
 def dual_socket(root: Path) -> Path:
@@ -68,8 +69,3 @@ def topology(*sizes: int, smt: int = 1, quota: float | None = None, cache: int |
             cores.append(Core(cpus, cpus, 0, node, cpu - (cpu - first) % cache if cache else None))
         first += size
     return Topology(tuple(cores), quota=quota)
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text + "\n")

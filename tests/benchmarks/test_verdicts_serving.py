@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import verdicts_serving as serving
+from load_generator import lindley, m_d_1_wait
 from promises import Promise, Replayed
 
 from modelzoo.stats import level_interval
@@ -110,3 +111,9 @@ def test_the_queue_with_several_instances_is_one_queue() -> None:
     one = serving.latencies(serving.Queue(0.9, 1), 500, np.random.default_rng(2))
     several = serving.latencies(serving.Queue(0.9, 2), 500, np.random.default_rng(2))
     assert one.mean() > several.mean() > 1.0
+
+
+def test_theory_by_hand() -> None:
+    """A busy spell, then an idle one; the mean wait of M/D/1 is half that of M/M/1."""
+    assert lindley([0.0, 1.0, 2.0, 9.0], [3.0, 1.0, 1.0, 1.0]).tolist() == [0.0, 2.0, 2.0, 0.0]
+    assert m_d_1_wait(0.9, 2.0) == pytest.approx(0.9 / (1 - 0.9))

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import simulated_calls
-import simulated_searches
+import simulations
 import verdicts_speed
 from promises import Promise, Replayed
-from simulated_calls import Call, End
-from simulated_sessions import Sides, tables
+from simulations import Call, End, Sides, tables
 
 from modelzoo.comparison import estimate
 from modelzoo.results import speed
@@ -48,11 +46,11 @@ def test_looks_that_cost_nothing_are_detected(monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_interruption_with_a_look_of_its_own_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C spends the rest of the error, as the end of the time does."""
-    simulated_calls._looks.cache_clear()
-    monkeypatch.setattr(speed, "BY_THEMSELVES", (*speed.BY_THEMSELVES, simulated_calls.StopReason.INTERRUPTED))
+    simulations._looks.cache_clear()
+    monkeypatch.setattr(speed, "BY_THEMSELVES", (*speed.BY_THEMSELVES, simulations.StopReason.INTERRUPTED))
     call = Call(end=End.FIRST_DIFFERENCE)
     assert problem(partial(verdicts_speed.wrong, call), 1000)
-    simulated_calls._looks.cache_clear()
+    simulations._looks.cache_clear()
 
 
 def test_a_table_without_a_correction_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,9 +68,9 @@ def test_sessions_of_one_day_that_count_as_days_are_detected(monkeypatch: pytest
 
 def test_a_search_that_confirms_nothing_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The best of the search is said to be faster, whatever the confirmation shows."""
-    monkeypatch.setattr(simulated_searches.choice, "pick", lambda found, steps: SimpleNamespace(winner=min(found)))
+    monkeypatch.setattr(simulations.choice, "pick", lambda found, steps: SimpleNamespace(winner=min(found)))
     monkeypatch.setattr("modelzoo.stats.comparison.LARGEST_P", 1.0)
-    assert problem(simulated_searches.false_winner, 60)
+    assert problem(simulations.false_winner, 60)
 
 
 # The simulated data

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 import wrong_kernels
-from operator_calls import ELEMENTWISE, OPERATORS, Call, bound, wrong
-from operator_shapes import drawn
+from operator_calls import ELEMENTWISE, OPERATORS, Call, bound, drawn, wrong
 from places import ROOT
+from programs import ran
 from wrong_kernels import RIGHT
 
 PLANTED = f"""
@@ -21,7 +20,7 @@ import os, sys, time
 
 sys.path.insert(0, {str(ROOT / "benchmarks")!r})
 
-import operator_calls, operator_shapes, wrong_kernels
+import operator_calls, wrong_kernels
 
 def planted(call, operands):
     found, exact, allowed = operator_calls.product(call, operands)
@@ -53,8 +52,7 @@ def test_planted_faults_are_found(tmp_path: Path) -> None:
     """One wrong channel of 128, a NaN in another row, a call that hangs and one that crashes; two calls are right."""
     script = tmp_path / "planted.py"
     script.write_text(PLANTED)
-    command = [sys.executable, str(script), "--seconds", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ran(sys.executable, script, "--seconds", "2")
     assert (done.returncode, done.stderr) == (1, "")
     found = [line for line in done.stdout.splitlines() if ", without oneDNN: mm in bfloat16, 8×64" in line]
     assert [line.split(",")[0] for line in sorted(found)] == ["CRASHES", "HANGS", "WRONG", "WRONG"]

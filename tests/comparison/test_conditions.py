@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from compared_rows import row_of, setting_of
+from compared_sides import row_of, setting_of
 from example_machine import BUILD, LIBRARIES, machine_with
 from exported_results import exported
 from fake_runs import WEIGHTS, make, result_of

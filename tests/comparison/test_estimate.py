@@ -6,9 +6,9 @@ import math
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from compared_sides import session, side_setting
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_sides import session, side_setting
 
 from modelzoo.comparison.estimate import TOKENS, days, is_one_day, mean_ratio, ratio, worse_by_more
 from modelzoo.frozen import replace

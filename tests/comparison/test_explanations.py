@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from compared_rows import row_of, setting_of
+from compared_sides import row_of, setting_of
 from fake_runs import changed, evidence, make
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from compared_sides import session, side_setting
 from fake_runs import make, result_of
-from stored_sides import session, side_setting
 
 from modelzoo.comparison.estimate import Level, level, log_ratio, skewness
 from modelzoo.frozen import replace

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from compared_rows import row_of, setting_of, side_of
+from compared_sides import row_of, setting_of, side_of
 from example_machine import SERVER, machine_with
 from fake_runs import make
 

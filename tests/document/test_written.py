@@ -6,8 +6,7 @@ import itertools
 import re
 
 import pytest
-from page_reader import Element, read_page
-from paged import page_of
+from paged import Element, page_of, read_page
 from places import DATA
 
 from modelzoo.document import Block, Column, Command, Notice, Notices, Page, Section, Table, Tone, lines, named

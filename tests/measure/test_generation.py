@@ -11,8 +11,7 @@ import pytest
 import torch
 from evidence_samples import sentence
 from measure.test_measurement import report_of
-from pipelines import MILLISECOND
-from simulated_device import SimulatedDevice
+from simulated_device import MILLISECOND, SimulatedDevice
 from toy_workloads import RANDOM
 
 from modelzoo.errors import UsageError

@@ -10,8 +10,8 @@ import pytest
 import torch
 from fake_runs import WEIGHTS
 from measure.test_measurement import report_of
-from pipelines import MILLISECOND, OnDevice, simulated_steps
-from simulated_device import SimulatedDevice
+from pipelines import simulated_steps
+from simulated_device import MILLISECOND, OnDevice, SimulatedDevice
 from toy_workloads import MLP, RANDOM
 
 from modelzoo.engines import create_engine

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from virtual_server import VirtualServer
+from load_results import VirtualServer
 
 from modelzoo.cli import serving
 from modelzoo.errors import UsageError, WorkerError

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from load_results import load, measured, plan, sessions
-from virtual_server import VirtualServer
+from load_results import VirtualServer, load, measured, plan, sessions
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace

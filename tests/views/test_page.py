@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from compared_sides import session
 from fake_runs import MACHINE, WEIGHTS, make, result_of, warning
 from paged import given
 from places import DATA
 from printed import cells, headings, printed
 from shown_documents import generated, staged
-from stored_sides import session
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import Side, StoredResult

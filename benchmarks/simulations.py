@@ -1,30 +1,43 @@
-"""Simulated calls of ``modelzoo run`` whose truth is known, judged by the suite's own functions.
+"""Simulated calls of ``modelzoo run``, searches of ``modelzoo tune`` and sides of ``modelzoo compare``.
 
-A call compares settings with a baseline in rounds. Times are log-normal: what differs between processes is drawn for
-each process, and what the machine does in a round is shared by all of its processes. The call looks at the data as the
-scheduler plans it, and ends because everything is decided, because its time is up, or by Ctrl-C.
+Their truth is known, and the suite's own functions judge them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 
-import common  # noqa: F401 - puts the checkout on the path
 import numpy as np
 from numpy.typing import NDArray
+from promises import Counted, share
 
 from modelzoo import stats
+from modelzoo.comparison.estimate import ratio
+from modelzoo.frozen import replace
 from modelzoo.measure.schedule import MINIMUM
-from modelzoo.records.run import Latency, Result
-from modelzoo.records.timing import Design, StopReason
+from modelzoo.records.run import Latency, Result, Run
+from modelzoo.records.timing import LATENCY, Design, SamplingStop, Series, StopReason, Timing, WarmUpEnd
+from modelzoo.results import store
+from modelzoo.results.refusals import Metric, Pair, SideSetting
 from modelzoo.results.speed import looks
-from modelzoo.stats import Looks, Outcome, Ratio, Verdict
+from modelzoo.stats import Looks, Outcome, Ratio, Verdict, race
+from modelzoo.tuning import decisions
+from modelzoo.tuning.search import BLOCK
+from modelzoo.workload.discovery import CHECKOUT
 
 Array = NDArray[np.float64]
+
+# Calls of ``modelzoo run``. A call compares settings with a baseline in rounds. Times are log-normal: what differs
+# between processes is drawn for each process, and what the machine does in a round is shared by all of its processes.
+# The call looks at the data as the scheduler plans it, and ends because everything is decided, because its time is up,
+# or by Ctrl-C.
+
 MAXIMUM = 32
 """Rounds at the last planned look."""
 SHARED = 0.02
@@ -197,3 +210,131 @@ def nested(values: Array) -> list[list[float]]:
     """Times of processes (processes × samples) from their logs."""
     found: list[list[float]] = np.exp(values).tolist()
     return found
+
+
+# Searches of ``modelzoo tune`` among candidates that are all as fast as the default. They run as the command does: the
+# same stages, the same choice, and a confirmation with new processes.
+
+CANDIDATES = 15
+"""Besides the default."""
+BUDGET, COST = 900.0, 6.0
+"""Seconds of a search, and of one process."""
+SPREAD = 0.03
+"""Standard deviation of the logarithm of the time of a process."""
+
+
+def false_winner(generator: np.random.Generator, count: int) -> Counted:
+    """Searches among equals that confirm a winner."""
+    source = random.Random(int(generator.integers(2**32)))
+    pool = (SPREAD * generator.standard_normal(5000)).tolist()
+    return share(has_winner(pool, source) for _ in range(count))
+
+
+def has_winner(pool: Sequence[float], generator: random.Random) -> bool:
+    """Search once, with the logarithms of times drawn from ``pool``; return whether a winner is confirmed."""
+    logs: dict[int, dict[int, float]] = {group: {} for group in range(1, CANDIDATES + 1)}
+    spent, number, kept = COST, 0, list(logs)
+    sizes = race.sizes(CANDIDATES)
+    for stage, size in enumerate(sizes):
+        kept = race.ranked({group: logs[group] for group in kept})[:size] if stage else kept
+        blocks = -(-len(kept) // BLOCK)
+        costs = [COST] * (len(kept) + blocks)
+        left = decisions.SEARCH_SHARE * BUDGET - spent
+        rounds = decisions.stage_rounds(costs, len(sizes) - stage, left) if stage else 1
+        for _ in range(rounds):
+            for start in range(0, len(kept), BLOCK):
+                default = generator.choice(pool)
+                for group in kept[start : start + BLOCK]:
+                    logs[group][number] = default - generator.choice(pool)
+                number += 1
+        spent += rounds * sum(costs)
+    finalists = {group: logs[group] for group in kept}
+    # Candidates in the order of the list change one or two options.
+    picked = decisions.pick(finalists, {group: 1 + group % 2 for group in finalists})
+    count = decisions.confirmation_rounds([COST] * 3, BUDGET - spent) if picked.winner else 0
+    if not count:
+        return False
+    a, b = ([[math.exp(generator.choice(pool))] for _ in range(count)] for _ in range(2))
+    return stats.verdicts([stats.ratio_test(a, b)])[0].outcome is Outcome.FASTER
+
+
+# Sides of ``modelzoo compare``, judged through the records of runs. The log level of a session is the sum of what its
+# day, the session and its processes contribute, all of them normal. All rows of a table share days and sessions.
+
+TEMPLATE = CHECKOUT / "tests" / "data" / "results" / "mlp.json"
+"""A stored result whose first process lends the simulated ones everything but their times."""
+PROCESSES = 8
+PROCESS, SESSION = 0.01, 0.01
+"""Standard deviations between the processes of a session and between the sessions of a day: a block of sessions is
+known to about 1 %."""
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What is compared.
+
+    Attributes:
+        sessions: of the baseline, and of the other side.
+        day: standard deviation between days.
+        apart: whether each session of a side is of another day; otherwise one call runs them, ten minutes apart.
+        rows: of the table.
+        slower: the true time of the other side over that of the baseline.
+    """
+
+    sessions: tuple[int, int] = (3, 3)
+    day: float = 0.03
+    apart: bool = False
+    rows: int = 1
+    slower: float = 1.0
+
+    @property
+    def ideal_error(self) -> float:
+        """The standard error of the log ratio, for who knows all variances."""
+        within = SESSION**2 + PROCESS**2 / PROCESSES
+        return math.sqrt(sum(self.day**2 / (each if self.apart else 1) + within / each for each in self.sessions))
+
+
+@cache
+def template() -> Run:
+    """The run that lends the simulated ones everything but their times."""
+    return next(run for run in store.read(TEMPLATE).runs if run.report is not None)
+
+
+def timed(seconds: float) -> Run:
+    """A run of one sample."""
+    run = template()
+    assert run.report is not None
+    series = Series(LATENCY, (seconds,))
+    timing = Timing(1.0, (), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.ITERATIONS)
+    return replace(run, report=replace(run.report, timing=timing))
+
+
+def tables(generator: np.random.Generator, sides: Sides, count: int) -> Iterator[list[Ratio]]:
+    """The ratios of the rows of ``count`` tables, as the suite makes them of measured ones."""
+    for _ in range(count):
+        base, other = (_levels(generator, sides, number) for number in sides.sessions)
+        other = other + math.log(sides.slower)
+        rows = []
+        for row in range(sides.rows):
+            found = ratio(Pair(_side(base[row], sides, 0), _side(other[row], sides, 1)), Metric.LATENCY)
+            assert isinstance(found, Ratio)
+            rows.append(found)
+        yield rows
+
+
+def _levels(generator: np.random.Generator, sides: Sides, count: int) -> Array:
+    """Log times of a side of ``count`` sessions, of shape rows × sessions × processes."""
+    days = sides.day * generator.standard_normal((1, count if sides.apart else 1, 1))
+    sessions = SESSION * generator.standard_normal((1, count, 1))
+    processes = PROCESS * generator.standard_normal((sides.rows, count, PROCESSES))
+    return np.asarray(days + sessions + processes)
+
+
+def _side(levels: Array, sides: Sides, number: int) -> SideSetting:
+    runs = tuple(tuple(map(timed, session)) for session in np.exp(levels).tolist())
+    pause = timedelta(days=1) if sides.apart else timedelta(minutes=10)
+    first = START + timedelta(days=100 * (1 + number))
+    created = [(first + index * pause).isoformat() for index in range(len(runs))]
+    results = tuple(Result((), begun, runs=each) for begun, each in zip(created, runs))
+    return SideSetting(template().workload, template().requested, "", runs, results, (0,) * len(runs))
