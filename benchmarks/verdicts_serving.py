@@ -22,19 +22,19 @@ from modelzoo.comparison.estimate import ratio
 from modelzoo.fleet.hosts import host_ratios
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
-from modelzoo.records.load import Flaw, InvalidReason, Lateness, Load, LoadPlan, LoadRun, Scenario
 from modelzoo.records.machine import Core, Machine, Topology
-from modelzoo.records.race import Stage, StageKind
-from modelzoo.records.run import Result, SettingRequest
-from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import (
+from modelzoo.records.race import (
     Configuration,
     ConfigurationRun,
     InstancePlace,
     InstanceRun,
     Smt,
+    Stage,
+    StageKind,
     Throughput,
 )
+from modelzoo.records.run import Result, SettingRequest
+from modelzoo.records.serving import Flaw, InvalidReason, LatencyBound, Lateness, Load, LoadPlan, LoadRun, Scenario
 from modelzoo.results import load as load_results
 from modelzoo.results import throughput as throughput_results
 from modelzoo.results.counting import Served

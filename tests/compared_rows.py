@@ -6,7 +6,7 @@ import math
 
 from fake_runs import result_of
 
-from modelzoo.comparison.model import Row, Side, StoredResult
+from modelzoo.comparison.estimate import Row, Side, StoredResult
 from modelzoo.records.run import Result, Run
 from modelzoo.results.refusals import SideSetting
 from modelzoo.results.speed import Speed

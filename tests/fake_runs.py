@@ -12,7 +12,7 @@ from places import DATA
 from modelzoo.frozen import replace
 from modelzoo.plan import Plan
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
-from modelzoo.records.coverage import Coverage
+from modelzoo.records.coverage import Coverage, Fault, WrongOutputs
 from modelzoo.records.evidence import (
     ClassVerdict,
     Evidence,
@@ -24,7 +24,6 @@ from modelzoo.records.evidence import (
     ProofSource,
     ProofVerdict,
 )
-from modelzoo.records.faults import Fault, WrongOutputs
 from modelzoo.records.machine import Threads
 from modelzoo.records.run import Observed, Prepared, Provenance, Result, Run, RunReport, SettingRequest, ValidityEntry
 from modelzoo.records.timing import LATENCY, SamplingStop, Series, Timing, WarmUpEnd

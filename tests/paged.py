@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modelzoo.comparison.compare import Question
-from modelzoo.comparison.model import StoredResult
+from modelzoo.comparison.estimate import StoredResult
 from modelzoo.document import Page
 from modelzoo.records.run import Result
 from modelzoo.views.page import build

@@ -23,24 +23,20 @@ from modelzoo.cli import weights
 from modelzoo.cli.compare import rendered
 from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question, compare_interleaved, gate
 from modelzoo.comparison.compare import compare as compared
+from modelzoo.comparison.estimate import Side, StoredResult
 from modelzoo.comparison.machines import Price
-from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.document import Block, Section
 from modelzoo.fleet.hosts import kinds
 from modelzoo.frozen import replace
-from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Copies, Phase, Reading
-from modelzoo.records.doctor import AcceleratorReport, DoctorReport
+from modelzoo.records.equipment import Accelerator, AcceleratorUse, Copies, Phase, Reading
 from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
-from modelzoo.records.hosts import FleetComparison, FleetHost, ShardingReport
-from modelzoo.records.load import GeneratorPlace
-from modelzoo.records.profile import DecodingBytes, Flops
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
+from modelzoo.records.fleet import FleetComparison, FleetHost, ShardingReport
+from modelzoo.records.profile import AcceleratorReport, DecodingBytes, DoctorReport, Flops
+from modelzoo.records.race import Exclusion, ExclusionKind, LeftOut, MachinePrice, Obstacle, Stage, StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.run_report import DECODE, PREFILL, GenerationPhase
-from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import MachinePrice
+from modelzoo.records.serving import GeneratorPlace, LatencyBound
 from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, MODEL, UNDIVIDED, Series
-from modelzoo.records.tuning import LeftOut, Obstacle
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import store, summary
 from modelzoo.setting import Setting

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 
-from modelzoo.records.accelerator import Accelerator
+from modelzoo.records.equipment import Accelerator
 
 ISSUE_NS = 1_000
 """The host's time to issue one piece of work."""

@@ -21,17 +21,16 @@ from record_strategies import values
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.accelerator import AcceleratorUse
+from modelzoo.records.equipment import AcceleratorUse
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.exhibits import ExplainedLayers, ShownAnswers, ShownClasses, ShownObjects
-from modelzoo.records.load import Load, LoadRun
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.profile import Bound, Ceilings, Flops, Profile
+from modelzoo.records.race import InstanceRun, Throughput, Tuning
 from modelzoo.records.run import Result
 from modelzoo.records.run_report import Observed, Provenance
-from modelzoo.records.throughput import InstanceRun, Throughput
+from modelzoo.records.serving import Load, LoadRun
 from modelzoo.records.timing import Design, Timing
-from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Check, ClassLosses, MetricChange, Reason, Validity
 from modelzoo.records.workload import OutputAgreement
 from modelzoo.warning import WarningMessage

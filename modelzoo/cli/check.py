@@ -27,7 +27,7 @@ from modelzoo.cli.run import show_plan
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import measure_session, measured
 from modelzoo.comparison.compare import Comparison, Gate, compare_interleaved, gate
-from modelzoo.comparison.model import StoredResult
+from modelzoo.comparison.estimate import StoredResult
 from modelzoo.document import Block
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace

@@ -18,7 +18,7 @@ from modelzoo.option import fraction
 
 if TYPE_CHECKING:
     from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question
-    from modelzoo.comparison.model import Side, StoredResult
+    from modelzoo.comparison.estimate import Side, StoredResult
     from modelzoo.document import Block
     from modelzoo.results.refusals import Obstacle
 
@@ -183,7 +183,7 @@ def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list
         InputError: a result cannot be read, or a side's results do not belong together.
         UsageError: two sides were given the same name.
     """
-    from modelzoo.comparison.model import StoredResult
+    from modelzoo.comparison.estimate import StoredResult
     from modelzoo.comparison.pairing import make_side
     from modelzoo.results import store, tuning
 

@@ -17,7 +17,7 @@ from modelzoo.frozen import replace
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.records.doctor import AcceleratorReport, DoctorReport
+    from modelzoo.records.profile import AcceleratorReport, DoctorReport
 
 WATCH_SECONDS = 2.0
 """How long the CPU usage of other programs is measured."""
@@ -86,7 +86,7 @@ def examine(out: Console, *, device: str = "cpu", fresh: bool = False) -> Doctor
     from modelzoo.machine.installation import import_torch
     from modelzoo.machine.libraries import read_libraries, supported_threads
     from modelzoo.machine.usage import CpuUsageMonitor
-    from modelzoo.records.doctor import DoctorReport
+    from modelzoo.records.profile import DoctorReport
     from modelzoo.views.doctor import progress_text
 
     machine = read_machine()
@@ -138,7 +138,7 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
     from modelzoo.engines.torch.precision import check_precision
     from modelzoo.machine.ceiling_benchmark import PRECISIONS, measure_device_ceilings
     from modelzoo.machine.ceilings import find_ceilings
-    from modelzoo.records.doctor import AcceleratorReport
+    from modelzoo.records.profile import AcceleratorReport
     from modelzoo.setting import Setting
     from modelzoo.views.doctor import progress_text
 

@@ -11,8 +11,8 @@ from modelzoo.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from modelzoo.comparison.machines import Price
+    from modelzoo.records.race import MachinePrice
     from modelzoo.records.run import Result
-    from modelzoo.records.throughput import MachinePrice
 
 
 def result_files(path: Path) -> list[Path]:
@@ -97,7 +97,7 @@ def machine_price(given: str, instance_type: str | None) -> MachinePrice:
         InputError: the file cannot be read.
     """
     from modelzoo.comparison.machines import parse_price
-    from modelzoo.records.throughput import MachinePrice
+    from modelzoo.records.race import MachinePrice
 
     if not given.startswith("@"):
         try:

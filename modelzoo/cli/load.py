@@ -19,8 +19,8 @@ from modelzoo.frozen import replace
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure import jobs
 from modelzoo.measure.jobs import Request, only_silence, required
-from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, LoadSession, Scenario
-from modelzoo.records.throughput import InstancePlace
+from modelzoo.records.race import InstancePlace
+from modelzoo.records.serving import GeneratorPlace, Load, LoadPlan, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.results.store import ResultFile
 from modelzoo.serve import places as planning

@@ -10,7 +10,7 @@ import msgspec
 
 from modelzoo.option import Option, add_options, duration, switch
 from modelzoo.plan import Effort, Plan
-from modelzoo.records.tuning import Goal
+from modelzoo.records.race import Goal
 from modelzoo.setting import fields
 
 

@@ -136,7 +136,7 @@ def _print(args: argparse.Namespace) -> int:
 
 def _write_page(args: argparse.Namespace, target: Path) -> int:
     from modelzoo.comparison.compare import Question
-    from modelzoo.comparison.model import StoredResult
+    from modelzoo.comparison.estimate import StoredResult
     from modelzoo.document.html import html
     from modelzoo.views.page import build
     from modelzoo.views.page.redaction import anonymous

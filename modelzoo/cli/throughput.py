@@ -22,8 +22,8 @@ from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.measure.jobs import Request
 from modelzoo.records.machine import Topology
+from modelzoo.records.race import Configuration, ConfigurationRun, Throughput
 from modelzoo.records.run import Result
-from modelzoo.records.throughput import Configuration, ConfigurationRun, Throughput
 from modelzoo.results import throughput as results
 from modelzoo.results.store import ResultFile
 from modelzoo.serve import places as planning

@@ -11,12 +11,11 @@ from string import ascii_uppercase
 import msgspec
 
 from modelzoo import stats
-from modelzoo.comparison.estimate import skewness
-from modelzoo.comparison.model import Row, Side
+from modelzoo.comparison.estimate import Row, Side, skewness
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.machine import fingerprint
-from modelzoo.records.throughput import Throughput
+from modelzoo.records.race import Throughput
 from modelzoo.results.counting import per_million
 from modelzoo.results.refusals import RATED, Metric, SideSetting
 from modelzoo.stats import Basis, Outcome

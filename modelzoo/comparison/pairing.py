@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from modelzoo.comparison.estimate import Side, StoredResult
 from modelzoo.comparison.machines import machines_of
-from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.errors import InputError, UsageError
 from modelzoo.field import parse_words
 from modelzoo.frozen import replace
 from modelzoo.records.codec import encode, encode_json
-from modelzoo.records.load import Load
+from modelzoo.records.race import Throughput
 from modelzoo.records.run import Provenance, Result, Run
-from modelzoo.records.throughput import Throughput
+from modelzoo.records.serving import Load
 from modelzoo.results import throughput
 from modelzoo.results.counting import Served
 from modelzoo.results.refusals import Obstacle, Pair, SideSetting

@@ -33,8 +33,8 @@ from modelzoo.evidence.references import Rule, rule_of
 from modelzoo.evidence.subnormal import subnormals_of
 from modelzoo.evidence.wrong import Limits, Sample, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
 from modelzoo.frozen import replace
+from modelzoo.records.coverage import Argument, Fault, ProductCall, WrongOutputs
 from modelzoo.records.evidence import NotReplayed, OperatorClass, Product
-from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
 from modelzoo.workload.nested import tensors_in
 
 VECTOR = 16

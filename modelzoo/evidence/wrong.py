@@ -36,8 +36,8 @@ from typing import Any, NamedTuple
 
 from modelzoo.evidence.precision import ELEVEN_BITS
 from modelzoo.evidence.references import Rule, weight_place
+from modelzoo.records.coverage import Fault, WrongOutputs
 from modelzoo.records.evidence import OperatorClass, Product
-from modelzoo.records.faults import Fault, WrongOutputs
 from modelzoo.workload.nested import tensors_in
 
 _SINGLE = 2.0**-24

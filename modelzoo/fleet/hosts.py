@@ -18,13 +18,13 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.conditions import Difference, conditions
-from modelzoo.comparison.model import Row, Side, StoredResult
+from modelzoo.comparison.estimate import Row, Side, StoredResult
 from modelzoo.comparison.pairing import settings_of
 from modelzoo.frozen import replace
-from modelzoo.records.hosts import HostDifference, HostKind, HostLevel, NotTimed, Uncompared
+from modelzoo.records.fleet import HostDifference, HostKind, HostLevel, NotTimed, Uncompared
 from modelzoo.records.machine import Machine, fingerprint
+from modelzoo.records.race import Throughput
 from modelzoo.records.run import Result
-from modelzoo.records.throughput import Throughput
 from modelzoo.results.refusals import SideSetting
 from modelzoo.results.speed import Speed
 from modelzoo.results.throughput import rows

@@ -11,10 +11,9 @@ from typing import Any
 from modelzoo.errors import first_line
 from modelzoo.machine.installation import import_torch
 from modelzoo.machine.usage import CpuUsageMonitor
-from modelzoo.records.accelerator import Accelerator
-from modelzoo.records.doctor import CeilingSeries
+from modelzoo.records.equipment import Accelerator
 from modelzoo.records.machine import Machine, fingerprint, quiet_limit
-from modelzoo.records.profile import Bandwidth, Ceilings, Gemm, UnavailableProduct
+from modelzoo.records.profile import Bandwidth, Ceilings, CeilingSeries, Gemm, UnavailableProduct
 
 SIZES = (512, 1024, 2048, 4096, 8192, 16384)
 DEVICE_SIZES = SIZES[1:]

@@ -12,8 +12,8 @@ import msgspec
 from modelzoo.directories import cache_directory
 from modelzoo.files import write_atomically
 from modelzoo.machine.installation import installed_version
-from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.codec import encode_json
+from modelzoo.records.equipment import Accelerator
 from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.profile import CEILINGS_VERSION, Bound, BoundBy, Ceilings
 

@@ -18,7 +18,7 @@ from typing import Any
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import import_torch, installed_version
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
-from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library, openblas_limit
+from modelzoo.records.equipment import Build, ComputeLibrary, Libraries, Library, openblas_limit
 
 RECORDED_PACKAGES = (
     "torch",

@@ -21,7 +21,7 @@ Reference kernels, whatever their cause, are found in what ran (``modelzoo.evide
 
 from __future__ import annotations
 
-from modelzoo.records.libraries import Libraries
+from modelzoo.records.equipment import Libraries
 from modelzoo.records.machine import Machine
 from modelzoo.records.profile import Ceilings
 from modelzoo.setting import Setting

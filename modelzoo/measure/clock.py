@@ -26,7 +26,7 @@ from msgspec.structs import asdict
 from modelzoo.engines.protocol import Accelerator, AsynchronousDevice, DeviceEvent, Model
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.sensors import Sensors, npu_sensors, nvml_sensors
-from modelzoo.records.accelerator import AcceleratorUse, Copies, Phase, Reading
+from modelzoo.records.equipment import AcceleratorUse, Copies, Phase, Reading
 from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Timing
 from modelzoo.workload.nested import mapped
 

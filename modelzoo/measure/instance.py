@@ -34,7 +34,7 @@ from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.reporting import bound, first_answer, provenance, run_warnings
 from modelzoo.measure.sampler import Sampling, without_collection
 from modelzoo.plan import Plan
-from modelzoo.records.accelerator import AcceleratorUse
+from modelzoo.records.equipment import AcceleratorUse
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import Assignment, Looks, Progress, Send
 from modelzoo.records.run import Observed, RunReport, Turn

@@ -6,10 +6,9 @@ import msgspec
 
 from modelzoo.frozen import Argument, Message, Public, Word
 from modelzoo.plan import Plan
-from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.canary import Canary, CanaryVerdict
+from modelzoo.records.equipment import AcceleratorUse, Libraries
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine, Natural, Seconds
 from modelzoo.records.profile import Bound, Ceilings, DecodingBytes, Flops, Profile
 from modelzoo.records.timing import Generated, PipelineStage, Timing
@@ -171,6 +170,18 @@ class Observed(msgspec.Struct, frozen=True):
     agreement: OutputAgreement | None = None
     agreement_problem: Message | None = None
     warnings: tuple[WarningMessage, ...] = ()
+
+
+class SideReport(msgspec.Struct, frozen=True):
+    """One of the two models of a judgement: how it ran, and what proves its precision.
+
+    Attributes:
+        setting: as resolved.
+        observed: the canary and the kernels of a pass.
+    """
+
+    setting: ResolvedSetting | None = None
+    observed: Observed = Observed()
 
 
 class Compilation(msgspec.Struct, frozen=True):

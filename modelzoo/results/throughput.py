@@ -18,10 +18,9 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.records.race import Exclusion, StageKind
+from modelzoo.records.race import Configuration, ConfigurationRun, Exclusion, InstanceRun, StageKind, Throughput
 from modelzoo.records.run import Latency, Result, RunReport
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Configuration, ConfigurationRun, Throughput
 from modelzoo.results.counting import LEAST, RoundError, per_million, rate, round_errors, stragglers, uncertainty
 from modelzoo.results.refusals import Pair
 from modelzoo.results.speed import NOT_LOOKED_AT, Speed, in_one_call, pair_in_rounds, sides_of, table
@@ -263,6 +262,11 @@ def _scaling(rates: Mapping[int, float], single_rates: Mapping[int, float]) -> s
     # No common round: a search had dropped one of them before. Nothing is known about the error then.
     value = stats.geometric_mean(list(rates.values())) / stats.geometric_mean(list(single_rates.values()))
     return stats.Interval(value, 0.0, math.inf)
+
+
+def instances_of(found: Throughput, row: Row) -> list[InstanceRun]:
+    """The instances of a configuration that did not fail, of all rounds that count for it."""
+    return [each for run in runs_of(found, row.index) for each in run.instances if each.error is None]
 
 
 def context(result: Result, group: int) -> RunReport | None:

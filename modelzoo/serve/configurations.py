@@ -11,9 +11,8 @@ from modelzoo.machine.cpu import available_memory
 from modelzoo.measure.jobs import OnEvent, Request, prepare, required
 from modelzoo.records.machine import fingerprint
 from modelzoo.records.protocol import Preparation
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
+from modelzoo.records.race import ConfigurationRun, Exclusion, ExclusionKind, Stage, StageKind, Throughput
 from modelzoo.records.run import Run, RunReport
-from modelzoo.records.throughput import ConfigurationRun, Throughput
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import NO_WINDOW, rate
 from modelzoo.results.store import ResultFile

@@ -23,9 +23,9 @@ from modelzoo.measure.jobs import Event, OnEvent, Request
 from modelzoo.measure.process import Remote, each_answer
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import Preparation, Progress
+from modelzoo.records.race import Configuration, ConfigurationRun, InstanceRun
 from modelzoo.records.run import Observed, RunReport, now
 from modelzoo.records.serving import InstanceReport, LatencyBound, Ready, Window
-from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun
 from modelzoo.results.counting import LEAST, count
 from modelzoo.serve.servers import looks_of, start_instance
 from modelzoo.setting import labels

@@ -8,12 +8,12 @@ from statistics import median
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.records.load import BatchCount, Calibration, InstanceUse, LoadPlan, LoadRun, Scenario
 from modelzoo.records.run import now
+from modelzoo.records.serving import BatchCount, Calibration, InstanceUse, LoadPlan, LoadRun, Scenario
 from modelzoo.results.load import SINGLE_STREAM_PERCENT, lateness, reasons
 from modelzoo.serve.generator import Batching, GiveUp, poisson, serve, stream
 from modelzoo.serve.servers import Server
-from modelzoo.stats.early_stopping import most_over, queries_for
+from modelzoo.stats.latency_bound import most_over, queries_for
 
 CALIBRATION_SECONDS, CALIBRATION_BATCHES = 3.0, 8
 """How long full batches run on all instances before the first run, and how many each instance has at least."""

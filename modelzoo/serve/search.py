@@ -23,12 +23,11 @@ from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.linux import read_throttling
 from modelzoo.measure.jobs import OnEvent, Request
-from modelzoo.records.load import Flaw, GeneratorPlace, Load, LoadPlan, LoadRun, LoadSession
 from modelzoo.records.machine import Throttling
 from modelzoo.records.protocol import Preparation
+from modelzoo.records.race import InstancePlace
 from modelzoo.records.run import now
-from modelzoo.records.serving import InstanceReport, Ready
-from modelzoo.records.throughput import InstancePlace
+from modelzoo.records.serving import Flaw, GeneratorPlace, InstanceReport, Load, LoadPlan, LoadRun, LoadSession, Ready
 from modelzoo.results.load import RESOLUTION, is_slow_alone
 from modelzoo.serve.places import settled
 from modelzoo.serve.runs import calibrate, measure

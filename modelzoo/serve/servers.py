@@ -12,8 +12,8 @@ from modelzoo.errors import ModelzooError
 from modelzoo.measure.jobs import OnEvent, Request, only_silence, start_worker
 from modelzoo.measure.process import Remote, seconds_until
 from modelzoo.records.protocol import Looks, Preparation
+from modelzoo.records.race import InstancePlace
 from modelzoo.records.serving import BatchDone
-from modelzoo.records.throughput import InstancePlace
 
 
 def start_instance(

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from modelzoo.frozen import replace
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
-from modelzoo.records.throughput import Throughput
-from modelzoo.records.tuning import Tuning
+from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind, Throughput, Tuning
 from modelzoo.results.store import ResultFile
 from modelzoo.stats import race
 from modelzoo.stats.race import Choice

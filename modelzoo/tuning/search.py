@@ -19,9 +19,8 @@ from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Event, OnEvent, Request
 from modelzoo.measure.rounds import Rounds
 from modelzoo.plan import Plan
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
+from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind, Tuning
 from modelzoo.records.run import Result, Run, ValidityEntry
-from modelzoo.records.tuning import Tuning
 from modelzoo.results import tuning as results
 from modelzoo.setting import Setting, labels
 from modelzoo.stats import race

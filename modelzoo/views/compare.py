@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_sessions
-from modelzoo.comparison.model import Row, StoredResult
+from modelzoo.comparison.estimate import Row, StoredResult
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Tone, first_line, lines, named
 from modelzoo.formatting import counted, share
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN

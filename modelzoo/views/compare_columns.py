@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
+from modelzoo.comparison.estimate import Row
 from modelzoo.comparison.machines import AssumedCores, Cost, Extrapolation, OneDevice, Rates, RowRates
-from modelzoo.comparison.model import Row
 from modelzoo.document import Column, Rows, Tone
 from modelzoo.formatting import MISSING, counted, significant
 from modelzoo.frozen import replace

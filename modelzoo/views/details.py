@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from modelzoo import stats
 from modelzoo.formatting import DIGEST_DIGITS, Merged, general, operations, seconds, seconds_together, significant
-from modelzoo.records.accelerator import Accelerator, Phase, Reading
+from modelzoo.records.equipment import Accelerator, Phase, Reading
 from modelzoo.records.run import Run
 from modelzoo.results.summary import SummaryRow, spans_of
 from modelzoo.views import proof

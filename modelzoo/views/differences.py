@@ -16,7 +16,7 @@ from modelzoo.formatting import Merged, counted, launcher_names
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Provenance
 from modelzoo.records.workload import Verification, WeightsKind
-from modelzoo.results.noise import effect
+from modelzoo.results.obstructions import effect
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import SHOWN, Setting, launchers, option_name, value_text
 from modelzoo.views.proof import agreement_text

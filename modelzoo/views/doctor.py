@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from modelzoo.document import Block, Column, Notices, Section, Table, lines
 from modelzoo.formatting import MISSING, counted, number, share
-from modelzoo.records.doctor import CeilingSeries, DoctorReport
-from modelzoo.records.libraries import Libraries
+from modelzoo.records.equipment import Libraries
 from modelzoo.records.machine import Machine
-from modelzoo.records.profile import Ceilings
+from modelzoo.records.profile import Ceilings, CeilingSeries, DoctorReport
 from modelzoo.views.details import accelerator_text, lacking
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from modelzoo.document import Block, Column, Rows, Table, known, lines
 from modelzoo.formatting import duration, significant
-from modelzoo.records.hosts import (
+from modelzoo.records.fleet import (
     FleetComparison,
     HostDifference,
     HostKind,

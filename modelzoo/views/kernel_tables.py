@@ -11,9 +11,8 @@ from typing import TypeVar
 
 from modelzoo.document import Block, Column, Rows, Table, lines
 from modelzoo.formatting import counted, number, share, significant
-from modelzoo.records.coverage import TimeShare
+from modelzoo.records.coverage import Fault, TimeShare
 from modelzoo.records.evidence import ClassVerdict, Evidence, NotReplayed, Product, ProofSource, Subnormals
-from modelzoo.records.faults import Fault
 from modelzoo.records.profile import LayerRow, OperatorRow, Profile, Shape
 from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.results.summary import SummaryRow

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from modelzoo.document import Block, Notices, Section, lines, named
-from modelzoo.records.load import Load
+from modelzoo.records.race import Throughput, Tuning
 from modelzoo.records.run import Latency, Result
-from modelzoo.records.throughput import Throughput
-from modelzoo.records.tuning import Tuning
+from modelzoo.records.serving import Load
 from modelzoo.results import load as loads
 from modelzoo.results import summary
 from modelzoo.results import tuning as searches

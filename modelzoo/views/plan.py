@@ -9,10 +9,10 @@ from modelzoo.formatting import counted, duration, percent
 from modelzoo.machine.diagnosis import system_warnings
 from modelzoo.machine.linux import format_cpu_list
 from modelzoo.plan import Effort
-from modelzoo.records.load import GeneratorPlace, Load, Scenario
 from modelzoo.records.machine import Machine, Topology
+from modelzoo.records.race import Configuration, InstancePlace, Throughput
 from modelzoo.records.run import Result
-from modelzoo.records.throughput import Configuration, InstancePlace, Throughput
+from modelzoo.records.serving import GeneratorPlace, Load, Scenario
 from modelzoo.serve.places import idle_cores, most_cores, most_instances, quota_in_cores
 from modelzoo.views.load import caption, generator_text
 from modelzoo.warning import rank

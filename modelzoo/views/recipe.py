@@ -14,8 +14,8 @@ import shlex
 from importlib.resources import files
 
 from modelzoo.frozen import replace
+from modelzoo.records.coverage import Argument, Fault, ProductCall
 from modelzoo.records.evidence import Evidence, Product
-from modelzoo.records.faults import Argument, Fault, ProductCall
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.run import Result, RunReport, SideReport
 from modelzoo.setting import ResolvedSetting, fields, option_name, value_text

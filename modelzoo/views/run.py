@@ -9,7 +9,7 @@ from modelzoo.formatting import share
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
-from modelzoo.results.pipeline import pipelines
+from modelzoo.results.parts import pipelines
 from modelzoo.results.refusals import contradictions
 from modelzoo.results.summary import SummaryRow, is_unproven, rows
 from modelzoo.views import explanations, findings, kernel_tables, proof, results_table, stages

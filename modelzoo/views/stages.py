@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from modelzoo.document import Column, Figure, Rows, Section, Table, known, named
 from modelzoo.formatting import MISSING, apart, counted, seconds, share, significant
 from modelzoo.records.timing import SYNCHRONIZED, Place
-from modelzoo.results.generation import DecodingRead, GenerationLevels
-from modelzoo.results.pipeline import SUM_TOLERANCE, PipelineLevels
+from modelzoo.results.parts import SUM_TOLERANCE, DecodingRead, GenerationLevels, PipelineLevels
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import proof
 from modelzoo.views.differences import full_names

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from modelzoo import stats
-from modelzoo.comparison.model import Row as ComparedRow
+from modelzoo.comparison.estimate import Row as ComparedRow
 from modelzoo.document import Block, Column, Table, Tone, columns_of, first_line, named
 from modelzoo.formatting import (
     MISSING,
@@ -21,15 +21,13 @@ from modelzoo.formatting import (
 )
 from modelzoo.frozen import replace
 from modelzoo.records.machine import quiet_limit
-from modelzoo.records.race import Exclusion, ExclusionKind
+from modelzoo.records.race import Exclusion, ExclusionKind, Smt, Throughput
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Smt, Throughput
 from modelzoo.records.validity import ValidityVerdict
-from modelzoo.results import instance_proof
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST, NO_WINDOW, RoundError
-from modelzoo.results.instance_proof import InstanceKernels, InstancePlacement
+from modelzoo.results.proof import InstanceKernels, InstancePlacement, instance_kernels, instance_placement
 from modelzoo.results.throughput import Backing, Recommendation, Row
 from modelzoo.stats import Outcome, race
 from modelzoo.stats.latency_bound import BoundOutcome
@@ -275,13 +273,13 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
     said += [
         f"{row.configuration.name}, measured again: failed: {_error(error)}" for row in again for error in row.errors
     ]
-    kernels = [instance_proof.kernels(result, row) for row in rows]
+    kernels = [_instance_kernels(result, row) for row in rows]
     known = [each for each in kernels if each is not None]
     if len({each.instances for each in known}) > 1 and all(each.are_same for each in known):
         said.append("every configuration: the same kernels ran in all instances")
     else:
         said += _per_row(rows, list(map(_kernels, kernels)))
-    said += _per_row(rows, [_placement(instance_proof.placement(found, row)) for row in rows])
+    said += _per_row(rows, [_placement(instance_placement(results.instances_of(found, row))) for row in rows])
     # What else used the CPUs.
     usages, allowed = [run.usage for run in found.runs if run.usage is not None], found.machine.threads.affinity
     other = [each.other_cores for each in usages if (each.other_cores or 0) > quiet_limit(allowed, each.resolution)]
@@ -323,7 +321,12 @@ def _excluded(row: Row, exclusion: Exclusion, rows: Sequence[Row], bound: Latenc
 def same_kernels(result: Result) -> str:
     """Whether all instances of the recommended configuration ran the kernels of the audited one; empty without one."""
     recommended = results.recommendation(result)
-    return "" if recommended is None else _kernels(instance_proof.kernels(result, recommended.row))
+    return "" if recommended is None else _kernels(_instance_kernels(result, recommended.row))
+
+
+def _instance_kernels(result: Result, row: Row) -> InstanceKernels | None:
+    audited = results.context(result, row.configuration.group)
+    return instance_kernels(audited, results.instances_of(results.of(result), row))
 
 
 def _kernels(found: InstanceKernels | None) -> str:

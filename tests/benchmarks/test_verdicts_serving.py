@@ -12,8 +12,7 @@ import verdicts_serving as serving
 from promises import Promise, Replayed
 
 from modelzoo.stats import level_interval
-from modelzoo.stats.early_stopping import shows
-from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, Round
+from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, Round, shows
 
 FEW = {
     "throughput": 60,

@@ -19,9 +19,8 @@ from modelzoo.engines.torch import devices
 from modelzoo.frozen import replace
 from modelzoo.machine import ceiling_benchmark, ceilings, diagnosis, facts, libraries
 from modelzoo.records.codec import decode
-from modelzoo.records.doctor import DOCTOR_SCHEMA, DoctorReport
 from modelzoo.records.machine import Machine
-from modelzoo.records.profile import Ceilings
+from modelzoo.records.profile import DOCTOR_SCHEMA, Ceilings, DoctorReport
 
 
 @pytest.fixture

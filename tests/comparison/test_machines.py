@@ -26,7 +26,7 @@ from modelzoo.comparison.machines import (
 )
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.accelerator import Accelerator, AcceleratorUse
+from modelzoo.records.equipment import Accelerator, AcceleratorUse
 from modelzoo.records.machine import Threads
 from modelzoo.results.refusals import Metric
 from modelzoo.setting import Setting

@@ -14,8 +14,8 @@ from torch import nn
 from torch.nn import functional
 
 from modelzoo.evidence.precision import COARSE
+from modelzoo.records.coverage import Fault
 from modelzoo.records.evidence import NotReplayed
-from modelzoo.records.faults import Fault
 
 
 def noise(*shape: int) -> torch.Tensor:

@@ -13,8 +13,8 @@ from torch import nn
 from torch.nn import functional
 
 from modelzoo.evidence.wrong import wrong_rows
+from modelzoo.records.coverage import Fault, WrongOutputs
 from modelzoo.records.evidence import NotReplayed
-from modelzoo.records.faults import Fault, WrongOutputs
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 

@@ -9,7 +9,7 @@ from fake_runs import MACHINE, make, result_of
 
 from modelzoo.fleet.hosts import HostResult, installed, kind_of, kinds
 from modelzoo.frozen import replace
-from modelzoo.records.hosts import FleetComparison, HostDifference, HostKind, Uncompared
+from modelzoo.records.fleet import FleetComparison, HostDifference, HostKind, Uncompared
 from modelzoo.records.machine import Machine
 from modelzoo.records.race import Stage, StageKind
 from modelzoo.records.serving import LatencyBound

@@ -17,9 +17,9 @@ from modelzoo.frozen import replace
 from modelzoo.machine import ceiling_benchmark
 from modelzoo.machine.ceiling_benchmark import measure_ceilings, measure_device_ceilings
 from modelzoo.machine.facts import read_machine
-from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.codec import encode
-from modelzoo.records.doctor import CeilingSeries
+from modelzoo.records.equipment import Accelerator
+from modelzoo.records.profile import CeilingSeries
 
 
 def test_measuring_for_real_on_small_sizes() -> None:

@@ -10,7 +10,7 @@ from example_machine import SERVER, TWO_CORES
 
 from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import ceilings_path, find_ceilings, kept_ceilings, roofline_bound
-from modelzoo.records.accelerator import Accelerator
+from modelzoo.records.equipment import Accelerator
 from modelzoo.records.profile import BoundBy, Ceilings
 
 

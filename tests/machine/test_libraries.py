@@ -19,7 +19,7 @@ from modelzoo.machine.libraries import (
     supported_threads,
 )
 from modelzoo.records.codec import encode
-from modelzoo.records.libraries import Library
+from modelzoo.records.equipment import Library
 
 
 def test_bundled_libraries_of_an_arm_wheel(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from modelzoo.measure.clock import DeviceClock, Watch, joules_per_call, throttle
 from modelzoo.measure.jobs import Request
 from modelzoo.measure.sampler import Sampling
 from modelzoo.plan import Plan
-from modelzoo.records.accelerator import Phase, Reading
+from modelzoo.records.equipment import Phase, Reading
 from modelzoo.results.summary import spans_of
 
 EARLIER_NS = 3_000_000

@@ -11,10 +11,9 @@ from fake_runs import evidence, make
 
 from modelzoo.frozen import replace
 from modelzoo.measure.reporting import run_warnings
-from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.canary import Canary, CanaryVerdict
+from modelzoo.records.equipment import Accelerator, AcceleratorUse, ComputeLibrary, Library, Phase, Reading
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
-from modelzoo.records.libraries import ComputeLibrary, Library
 from modelzoo.records.machine import CpuUsage, NumaNode, Threads
 from modelzoo.records.profile import Gemm
 from modelzoo.records.run import EnvironmentChanges, Turn

@@ -10,13 +10,12 @@ from instances import placement as placed
 
 from modelzoo.frozen import replace
 from modelzoo.records.machine import Placement
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
+from modelzoo.records.race import Exclusion, ExclusionKind, MachinePrice, Stage, StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import MachinePrice
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import RoundError, count, rate, stragglers, uncertainty
-from modelzoo.results.instance_proof import InstanceKernels, kernels, placement
+from modelzoo.results.proof import InstanceKernels, instance_kernels, instance_placement
 from modelzoo.stats.race import Choice
 
 
@@ -202,12 +201,14 @@ def test_the_proof_is_of_every_instance() -> None:
     run = ran(0, own, 0, [0.1, 0.1])
     found = result([own], [run])
     (row,) = results.rows(found)
-    assert kernels(found, row) == InstanceKernels(2, False)
-    proven = placement(results.of(found), row)
+    assert instance_kernels(results.context(found, 0), results.instances_of(results.of(found), row)) == InstanceKernels(
+        2, False
+    )
+    proven = instance_placement(results.instances_of(results.of(found), row))
     assert (proven.instances, proven.elsewhere, proven.unproven) == (2, 0, ())
     first, second = run.instances
     far, lost = (
-        placement(results.of(result([own], [replace(run, instances=(first, replace(second, placement=each)))])), row)
+        instance_placement((first, replace(second, placement=each)))
         for each in (placed(second.place, elsewhere=400_000), Placement((3,), (0,)))
     )
     assert [each.local_share for each in far.unproven] == [pytest.approx(0.6)]

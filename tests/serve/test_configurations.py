@@ -18,9 +18,16 @@ from modelzoo.errors import UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request
 from modelzoo.records.protocol import Preparation
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
+from modelzoo.records.race import (
+    Configuration,
+    ConfigurationRun,
+    Exclusion,
+    ExclusionKind,
+    InstanceRun,
+    Stage,
+    StageKind,
+)
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun
 from modelzoo.results import throughput as results
 from modelzoo.results.store import ResultFile
 from modelzoo.serve import configurations as search

@@ -7,10 +7,10 @@ from load_results import plan
 from virtual_server import VirtualServer
 
 from modelzoo.errors import WorkerError
-from modelzoo.records.load import BatchCount, Calibration, Flaw, Scenario
+from modelzoo.records.serving import BatchCount, Calibration, Flaw, Scenario
 from modelzoo.serve.runs import CALIBRATION_BATCHES, OVER, SERVER_SECONDS, SHOWING_SECONDS, arrivals, calibrate, measure
 from modelzoo.serve.servers import Reply
-from modelzoo.stats.early_stopping import queries_for
+from modelzoo.stats.latency_bound import queries_for
 
 KNOWN = Calibration(1, (0.01,), 100.0)
 

@@ -12,8 +12,8 @@ from virtual_server import VirtualServer
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.records.load import Flaw, InvalidReason, Load, LoadRun
 from modelzoo.records.machine import Throttling
+from modelzoo.records.serving import Flaw, InvalidReason, Load, LoadRun
 from modelzoo.results.load import RESOLUTION, answer, searches
 from modelzoo.serve import search
 from modelzoo.serve.search import LOWEST, MOST_LATE, Bracket, CalibratedInstances

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from modelzoo.stats.early_stopping import (
+from modelzoo.stats.latency_bound import (
     SAFETY,
     dependence,
     most_over,

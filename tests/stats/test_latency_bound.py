@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from modelzoo.stats.early_stopping import shows
-from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge
+from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge, shows
 
 MET, NOT_MET, UNDECIDED = BoundOutcome.MET, BoundOutcome.NOT_MET, BoundOutcome.UNDECIDED
 

@@ -8,7 +8,7 @@ from interleaved_sides import audited, checked, use
 from printed import headings, sentences
 
 from modelzoo.comparison.compare import FailOn, compare_interleaved, gate
-from modelzoo.comparison.model import StoredResult
+from modelzoo.comparison.estimate import StoredResult
 from modelzoo.document import Block, Section
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry

@@ -15,8 +15,8 @@ from torch.nn import functional
 
 from modelzoo.cli.output import write_reproducers
 from modelzoo.frozen import replace
+from modelzoo.records.coverage import Argument, Fault, ProductCall, WrongOutputs
 from modelzoo.records.evidence import Evidence, Product, ProofVerdict
-from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
 from modelzoo.records.run import Result, SettingRequest
 from modelzoo.setting import Setting
 from modelzoo.views import proof

@@ -15,7 +15,7 @@ from modelzoo.engines.protocol import Observed
 from modelzoo.errors import UsageError
 from modelzoo.machine import libraries
 from modelzoo.records.canary import Canary
-from modelzoo.records.libraries import Libraries
+from modelzoo.records.equipment import Libraries
 from modelzoo.records.workload import Export
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload

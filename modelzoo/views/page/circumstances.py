@@ -9,9 +9,9 @@ from statistics import median
 
 from modelzoo.document import Block, Column, Command, Details, Rows, Table, lines, named
 from modelzoo.formatting import DIGEST_DIGITS, MISSING, percent, seconds
-from modelzoo.records.load import Load
+from modelzoo.records.race import Throughput
 from modelzoo.records.run import EnvironmentChanges, Result, Run, RunReport
-from modelzoo.records.throughput import Throughput
+from modelzoo.records.serving import Load
 from modelzoo.records.timing import StopReason
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views.differences import VERIFICATION, by_workload, full_names

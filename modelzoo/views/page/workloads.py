@@ -10,7 +10,7 @@ from modelzoo.document import Block, Column, Details, Picture, Pictures, Rows, S
 from modelzoo.formatting import seconds
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
-from modelzoo.results.pipeline import pipelines
+from modelzoo.results.parts import pipelines
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, explanations, kernel_tables, stages, validity
 from modelzoo.views.differences import short_names

@@ -8,7 +8,7 @@ from printed import cells, printed
 from stored_sides import session
 
 from modelzoo.comparison.compare import Question
-from modelzoo.comparison.model import Side, StoredResult
+from modelzoo.comparison.estimate import Side, StoredResult
 from modelzoo.document import Block, Details, Figure, Page, Section, Tone, first_line
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result

@@ -22,7 +22,7 @@ from modelzoo.cli.parser import Parser
 from modelzoo.document.html import html
 from modelzoo.frozen import ARGUMENT, MESSAGE, Public, replace
 from modelzoo.records.codec import encode_json
-from modelzoo.records.doctor import DoctorReport
+from modelzoo.records.profile import DoctorReport
 from modelzoo.records.run import Result, SettingRequest, Thumbnail, ValidityEntry
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store

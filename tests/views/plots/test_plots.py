@@ -32,7 +32,7 @@ from modelzoo.records.evidence import OperatorClass, OperatorUse, Product, Proof
 from modelzoo.records.profile import Bound, BoundBy
 from modelzoo.records.run import Run
 from modelzoo.records.serving import LatencyBound
-from modelzoo.results.pipeline import pipelines
+from modelzoo.results.parts import pipelines
 from modelzoo.setting import Setting
 from modelzoo.stats import Interval
 from modelzoo.stats.race import Choice
