@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from modelzoo.comparison.estimate import ratio
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Run
-from modelzoo.records.timing import LATENCY, SamplingStop, Series, Timing, WarmUpEnd
+from modelzoo.records.timing import LATENCY, Series, Timing
 from modelzoo.results import store
 from modelzoo.results.refusals import Metric, Pair, SideSetting
 from modelzoo.stats import Ratio
@@ -71,7 +71,7 @@ def timed(seconds: float) -> Run:
     run = template()
     assert run.report is not None
     series = Series(LATENCY, (seconds,))
-    timing = Timing(1.0, (), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.ITERATIONS)
+    timing = Timing(1.0, (), (series,), LATENCY, "settled", "iterations")
     return replace(run, report=replace(run.report, timing=timing))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from modelzoo.frozen import field_names, replace
 from modelzoo.records.codec import encode_json
@@ -36,6 +37,13 @@ UNSHOWN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2
 """What no output may contain: control characters, and those that change the direction of text."""
 
 
+@functools.cache
+def closed(kind: type) -> set[str]:
+    """The fields of a record that hold a word of a closed list."""
+    hints = get_type_hints(kind)
+    return {name for name, hint in hints.items() if Literal in {get_origin(each) for each in (hint, *get_args(hint))}}
+
+
 def with_strings(record: Any, chosen: Callable[[str], str], *, keys: bool = True) -> Any:
     """A copy of ``record`` in which ``chosen`` has replaced every string that is not of a closed list."""
 
@@ -50,7 +58,7 @@ def with_strings(record: Any, chosen: Callable[[str], str], *, keys: bool = True
         names = field_names(value)
         if not names:
             return value
-        kept: set[str] = {"format"} if isinstance(value, Result) else set()
+        kept = closed(type(value)) | ({"format"} if isinstance(value, Result) else set())
         if isinstance(value, Setting):
             kept |= {name for name, declared in fields().items() if declared.choices or name == "device"}
         return replace(value, **{name: changed(getattr(value, name)) for name in names if name not in kept})

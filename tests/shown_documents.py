@@ -28,7 +28,7 @@ from modelzoo.comparison.machines import Price
 from modelzoo.document import Block, Section
 from modelzoo.fleet.hosts import kinds
 from modelzoo.frozen import replace
-from modelzoo.records.equipment import Accelerator, AcceleratorUse, Copies, Phase, Reading
+from modelzoo.records.equipment import Accelerator, AcceleratorUse, Copies, Reading
 from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
 from modelzoo.records.fleet import FleetComparison, FleetHost, ShardingReport
 from modelzoo.records.profile import AcceleratorReport, DecodingBytes, DoctorReport, Flops
@@ -136,10 +136,10 @@ USE = AcceleratorUse(
     copies=Copies(1.5e-3, 0.2e-3),
     sensors="NVML",
     readings=(
-        Reading(Phase.BEFORE, 0, mhz=345, watts=70, celsius=33),
-        Reading(Phase.STEADY, 9, mhz=1980, watts=300, celsius=50),
-        Reading(Phase.STEADY, 12, mhz=1755, watts=690, celsius=64, throttled=("power cap",)),
-        Reading(Phase.AFTER, 12, mhz=1980, watts=120, celsius=60),
+        Reading("before", 0, mhz=345, watts=70, celsius=33),
+        Reading("steady", 9, mhz=1980, watts=300, celsius=50),
+        Reading("steady", 12, mhz=1755, watts=690, celsius=64, throttled=("power cap",)),
+        Reading("after", 12, mhz=1980, watts=120, celsius=60),
     ),
     throttled_samples=(1, 2),
     joules_per_call=1.25,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from modelzoo.cli.output import print_document, print_lines, tell
 from modelzoo.cli.selection import load_workloads
 from modelzoo.errors import DamagedWeightsError, ModelzooError, UsageError, WeightsError
-from modelzoo.records.workload import Verification
 from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import (
     Checkpoint,
@@ -149,7 +148,7 @@ def _table(workloads: Sequence[Workload], verify: bool) -> tuple[list[tuple[str,
                     errors.append(str(error))
                     state = "DAMAGED"
                 else:
-                    is_incomplete |= checksum.verification is not Verification.FULL
+                    is_incomplete |= checksum.verification != "full"
                     state = f"{_extent(checksum)}, sha256 {checksum.sha256[:16]}…"
             rows.append(
                 (workload.name, checkpoint.name, str(checkpoint.megabytes or ""), state, str(path or checkpoint.source))
@@ -159,8 +158,8 @@ def _table(workloads: Sequence[Workload], verify: bool) -> tuple[list[tuple[str,
 
 def _extent(checksum: Checksum) -> str:
     """How much of a checksum was compared with the declared one."""
-    if checksum.verification is Verification.FULL:
+    if checksum.verification == "full":
         return "verified"
-    if checksum.verification is Verification.PARTIAL:
+    if checksum.verification == "partial":
         return f"partial digest ({len(checksum.published)} hex digits)"
     return "no digest" + (" (unchanged since its download)" if checksum.is_as_downloaded else "")

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 from modelzoo.evidence.precision import ELEVEN_BITS
 from modelzoo.evidence.references import Rule, weight_place
-from modelzoo.records.coverage import Fault, WrongOutputs
+from modelzoo.records.coverage import WrongOutputs
 from modelzoo.records.evidence import OperatorClass, Product
 from modelzoo.workload.nested import tensors_in
 
@@ -164,10 +164,10 @@ def wrong_outputs(samples: Sequence[Sample], limits: Limits) -> WrongOutputs | N
         if is_off.any():
             excess = max(excess, float((error / explained)[is_off].max()))
     if not_finite:
-        return WrongOutputs(Fault.NOT_FINITE, not_finite, compared, limits.bound)
+        return WrongOutputs("not finite", not_finite, compared, limits.bound)
     if not off:
         return None
-    return WrongOutputs(Fault.ERROR, off, compared, limits.bound, excess if math.isfinite(excess) else None)
+    return WrongOutputs("error", off, compared, limits.bound, excess if math.isfinite(excess) else None)
 
 
 def wrong_rows(output: Any, row: int, bound: float, *, may_be_lost: bool = False) -> WrongOutputs | None:
@@ -179,4 +179,4 @@ def wrong_rows(output: Any, row: int, bound: float, *, may_be_lost: bool = False
     own = is_wrong.select(-2, row)
     own.fill_(False) if may_be_lost else own.logical_not_()
     spoilt = int(is_wrong.any(-1).sum())
-    return WrongOutputs(Fault.OTHER_ROW, spoilt, math.prod(output.shape[:-1]), bound) if spoilt else None
+    return WrongOutputs("other row", spoilt, math.prod(output.shape[:-1]), bound) if spoilt else None

@@ -92,10 +92,11 @@ def roofline_bound(
     ceiling, bandwidth = ceilings.gflops(precision, threads), ceilings.gb_per_second(threads)
     intensity = flops / bytes_moved if bytes_moved else None
     ridge = ceiling / bandwidth if ceiling and bandwidth else None
-    roof = bound_by = None
+    roof: float | None = None
+    bound_by: BoundBy | None = None
     if ceiling and bandwidth and ridge and intensity is not None:
         roof = min(ceiling, intensity * bandwidth)
-        bound_by = BoundBy.COMPUTE if intensity >= ridge else BoundBy.MEMORY
+        bound_by = "compute" if intensity >= ridge else "memory"
     return Bound(
         precision=precision,
         gflops=gflops,

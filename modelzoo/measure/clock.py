@@ -138,11 +138,11 @@ class Watch:
         self._problems, self._locked_mhz = tuple(problems), locked_mhz
         self._readings: list[Reading] = []
         self._calls = 0
-        self._phase = Phase.WARM_UP
+        self._phase: Phase = "warm-up"
         self._begins_turn = False
         self._due = 0.0
         device.reset_peak_memory()
-        self._read(Phase.BEFORE)
+        self._read("before")
 
     def time(self, call: Callable[[], Any]) -> Times:
         """Time a call as ``clock`` does; read the sensors before the first call of a turn, and after it if due."""
@@ -158,13 +158,13 @@ class Watch:
 
     def begin_turn(self) -> None:
         """Have the sensors read when the turn begins that follows."""
-        self._phase = Phase.STEADY
+        self._phase = "steady"
         self._begins_turn = self._is_fast
 
     def result(self, timing: Timing | None, copies: Copies | None) -> AcceleratorUse:
         """What was seen; ``timing`` is what was timed meanwhile."""
         peak = self._device.peak_memory()
-        self._read(Phase.AFTER)
+        self._read("after")
         readings = tuple(self._readings)
         untimed = 1 + len(timing.warmup) if timing is not None else 0
         return AcceleratorUse(
@@ -213,7 +213,7 @@ def throttled_samples(readings: Sequence[Reading], untimed: int) -> tuple[int, .
     """
     indices: set[int] = set()
     for before, after in itertools.pairwise(readings):
-        if after.throttled and after.phase is Phase.STEADY and not after.begins_turn:
+        if after.throttled and after.phase == "steady" and not after.begins_turn:
             indices.update(range(max(0, before.calls - untimed), after.calls - untimed))
     return tuple(sorted(indices))
 
@@ -222,7 +222,7 @@ def joules_per_call(readings: Sequence[Reading]) -> float | None:
     """Energy of one call: the counter's differences between the readings of a turn, over the calls between them."""
     joules, calls = 0.0, 0
     for before, after in itertools.pairwise(readings):
-        if after.phase is not Phase.STEADY or after.begins_turn or before.joules is None or after.joules is None:
+        if after.phase != "steady" or after.begins_turn or before.joules is None or after.joules is None:
             continue
         joules += after.joules - before.joules
         calls += after.calls - before.calls

@@ -120,7 +120,7 @@ class Sampling:
         """What was timed, after the last turn."""
         series = tuple(Series(name, tuple(sample[name] for sample in self.samples)) for name in self.samples[0])
         is_fixed = len(self.samples) == self._plan.iterations
-        stop = SamplingStop.ITERATIONS if is_fixed else SamplingStop.TIME_LIMIT
+        stop: SamplingStop = "iterations" if is_fixed else "time limit"
         return Timing(self._cold, tuple(self._warmup), series, LATENCY, self._end, stop)
 
 
@@ -151,7 +151,7 @@ def warm_up(
         for _ in range(plan.warmup):
             values.append(clock.time(call)[LATENCY])
             progress("warm-up", len(values))
-        return cold, values, WarmUpEnd.FIXED
+        return cold, values, "fixed"
     started = checked = perf_counter()
     while True:
         values.append(clock.time(call)[LATENCY])
@@ -162,6 +162,6 @@ def warm_up(
         progress("warm-up", len(values))
         window = max(WARMUP_WINDOW, len(values) // 4)
         if now - started >= WARMUP_MIN_SECONDS and stats.is_settled(values, window):
-            return cold, values, WarmUpEnd.SETTLED
+            return cold, values, "settled"
         if now - started > WARMUP_MAX_SECONDS:
-            return cold, values, WarmUpEnd.CAP if len(values) >= 2 * WARMUP_WINDOW else WarmUpEnd.FEW
+            return cold, values, "cap" if len(values) >= 2 * WARMUP_WINDOW else "few"

@@ -4,9 +4,11 @@ they are called again outside the suite.
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
 
-from modelzoo.frozen import Public, Word
+from modelzoo.frozen import PUBLIC, Public
 
 MOVEMENT = "memory movement"
 NATIVE = "no matrix arithmetic"
@@ -83,16 +85,11 @@ class Coverage(msgspec.Struct, frozen=True):
         return known is not None and known >= KNOWN_SHARE and not unknown
 
 
-class Fault(Word):
-    """In what the outputs of a product are wrong.
+Fault = Annotated[Literal["error", "not finite", "other row"], PUBLIC]
+"""In what the outputs of a product are wrong.
 
-    ERROR: they are off by more than the bound. NOT_FINITE: they are not finite where the exact ones are, or the
-    reverse. OTHER_ROW: a NaN in one row of the left operand appears in other rows of the output, or not in its own.
-    """
-
-    ERROR = "error"
-    NOT_FINITE = "not finite"
-    OTHER_ROW = "other row"
+``error``: they are off by more than the bound. ``not finite``: they are not finite where the exact ones are, or the
+reverse. ``other row``: a NaN in one row of the left operand appears in other rows of the output, or not in its own."""
 
 
 class WrongOutputs(msgspec.Struct, frozen=True):
@@ -113,7 +110,7 @@ class WrongOutputs(msgspec.Struct, frozen=True):
     excess: float | None = None
 
 
-Literal = None | bool | int | float | Public | tuple[bool | int | float, ...]
+PlainValue = None | bool | int | float | Public | tuple[bool | int | float, ...]
 
 
 class Argument(msgspec.Struct, frozen=True):
@@ -130,7 +127,7 @@ class Argument(msgspec.Struct, frozen=True):
     """
 
     name: Public = ""
-    value: Literal = None
+    value: PlainValue = None
     shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] = ()
     dtype: Public = ""

@@ -5,10 +5,11 @@ and the numerical libraries of its process, with how they were built.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import msgspec
 
-from modelzoo.frozen import Message, Public, Word
+from modelzoo.frozen import PUBLIC, Message, Public
 
 LAUNCH_BOUND_SHARE = 0.8
 """From this ratio of issue time to device time on, a call is launch-bound.
@@ -18,13 +19,8 @@ not fall below the issue time: faster kernels could save at most 1 - 0.8 = 20 % 
 """
 
 
-class Phase(Word):
-    """When a reading was taken: before the first call, in the warm-up, between timed calls, after the last one."""
-
-    BEFORE = "before"
-    WARM_UP = "warm-up"
-    STEADY = "steady"
-    AFTER = "after"
+Phase = Annotated[Literal["before", "warm-up", "steady", "after"], PUBLIC]
+"""When a reading was taken: before the first call, in the warm-up, between timed calls, after the last one."""
 
 
 class Accelerator(msgspec.Struct, frozen=True):

@@ -4,11 +4,11 @@ divided the data set, and which of one kind is odd.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
-from modelzoo.frozen import Message, Public, Word
+from modelzoo.frozen import PUBLIC, Message, Public
 from modelzoo.records.partial import PartialResult
 from modelzoo.records.run_report import Provenance, SideReport
 from modelzoo.records.validity import ValidityRequest
@@ -159,13 +159,13 @@ class HostDifference(msgspec.Struct, frozen=True):
     others: tuple[str, ...]
 
 
-class Uncompared(Word):
-    """Why hosts of a kind were not compared."""
-
-    NOT_MEASURED = "nothing was measured"
-    FEW_HOSTS = "fewer than three hosts"
-    FEW_TIMED = "fewer than three were timed"
-    NO_COMMON_SETTING = "no setting was timed on three"
+Uncompared = Annotated[
+    Literal[
+        "nothing was measured", "fewer than three hosts", "fewer than three were timed", "no setting was timed on three"
+    ],
+    PUBLIC,
+]
+"""Why hosts of a kind were not compared."""
 
 
 class NotTimed(msgspec.Struct, frozen=True):

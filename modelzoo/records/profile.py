@@ -4,9 +4,11 @@ report of ``modelzoo doctor``, which measures these limits.
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
 
-from modelzoo.frozen import Message, Public, Word
+from modelzoo.frozen import PUBLIC, Message, Public
 from modelzoo.records.equipment import Accelerator, Libraries
 from modelzoo.records.machine import QUIET_CORES, CpuUsage, Machine
 from modelzoo.warning import WarningMessage
@@ -260,11 +262,8 @@ NEAR_ROOF = 0.6
 with a margin for what is left in caches between two operators, whose bytes are counted although they do not move."""
 
 
-class BoundBy(Word):
-    """The limit that applies at an arithmetic intensity."""
-
-    COMPUTE = "compute"
-    MEMORY = "memory"
+BoundBy = Annotated[Literal["compute", "memory"], PUBLIC]
+"""The limit that applies at an arithmetic intensity."""
 
 
 class Bound(msgspec.Struct, frozen=True):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
 
-from modelzoo.frozen import Argument, Message, Public, Word
+from modelzoo.frozen import PUBLIC, Argument, Message, Public
 from modelzoo.plan import Plan
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.equipment import AcceleratorUse, Libraries
@@ -45,12 +47,8 @@ class Turn(msgspec.Struct, frozen=True):
     cpu_seconds: float | None = None
 
 
-class SwitchKind(Word):
-    """What a process-wide switch decides."""
-
-    THREADS = "threads"
-    PRECISION = "precision"
-    KERNELS = "kernels"
+SwitchKind = Annotated[Literal["threads", "precision", "kernels"], PUBLIC]
+"""What a process-wide switch decides."""
 
 
 class ChangedSwitch(msgspec.Struct, frozen=True):

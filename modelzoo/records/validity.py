@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
-from modelzoo.frozen import Message, OwnData, Public, Word
+from modelzoo.frozen import PUBLIC, Message, OwnData, Public, Word
 from modelzoo.records.exhibits import ExplainedLayers, Shown
 from modelzoo.records.partial import PictureNote, Unrepeatable
 
@@ -21,15 +21,13 @@ class ValidityVerdict(Word):
     CANNOT_JUDGE = "CANNOT JUDGE"
 
 
-class Relation(Word):
-    """How the observed value must relate to the required one."""
+Relation = Annotated[Literal[">=", "<="], PUBLIC]
+"""How the observed value must relate to the required one."""
 
-    AT_LEAST = ">="
-    AT_MOST = "<="
 
-    def holds(self, value: float, required: float) -> bool:
-        """Whether ``value`` relates to ``required`` as it must; NaN never does."""
-        return value >= required if self is Relation.AT_LEAST else value <= required
+def holds(value: float, relation: Relation, required: float) -> bool:
+    """Whether ``value`` relates to ``required`` as it must; NaN never does."""
+    return value >= required if relation == ">=" else value <= required
 
 
 class DataNoteKind(Word):

@@ -4,9 +4,11 @@ engine, with how far the outputs of that are from those of torch.
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
 
-from modelzoo.frozen import Message, Public, Word
+from modelzoo.frozen import PUBLIC, Message, Public, Word
 from modelzoo.warning import WarningMessage
 
 
@@ -22,16 +24,11 @@ class WeightsKind(Word):
     PATH = "path"
 
 
-class Verification(Word):
-    """How far a file was shown to be the published one, by the SHA-256 that the workload declares for it.
+Verification = Annotated[Literal["full", "partial", "none"], PUBLIC]
+"""How far a file was shown to be the published one, by the SHA-256 that the workload declares for it.
 
-    ``FULL``: all 64 digits were compared. ``PARTIAL``: the first ones, which detects damage, not a forgery. ``NONE``:
-    none is declared.
-    """
-
-    FULL = "full"
-    PARTIAL = "partial"
-    NONE = "none"
+``full``: all 64 digits were compared. ``partial``: the first ones, which detects damage, not a forgery. ``none``:
+none is declared."""
 
 
 class Weights(msgspec.Struct, frozen=True):

@@ -12,7 +12,6 @@ from modelzoo.records.fleet import (
     HostDifference,
     HostKind,
     ShardingReport,
-    Uncompared,
 )
 from modelzoo.records.run import Result
 from modelzoo.results.throughput import Backing, Row, of, recommendation, rows
@@ -118,10 +117,10 @@ def comparison_notes(found: FleetComparison) -> list[str]:
         if kind.uncompared is not None:
             count = "one host" if len(kind.hosts) == 1 else "two hosts"
             why = {
-                Uncompared.NOT_MEASURED: "nothing was measured on these hosts",
-                Uncompared.FEW_HOSTS: f"{count} of this kind, and it takes three to say which one is odd",
-                Uncompared.FEW_TIMED: "fewer than three of these hosts timed anything",
-                Uncompared.NO_COMMON_SETTING: "no setting was timed on three of these hosts",
+                "nothing was measured": "nothing was measured on these hosts",
+                "fewer than three hosts": f"{count} of this kind, and it takes three to say which one is odd",
+                "fewer than three were timed": "fewer than three of these hosts timed anything",
+                "no setting was timed on three": "no setting was timed on three of these hosts",
             }[kind.uncompared]
             notes.append(f"{kind.name} ({', '.join(kind.hosts)}): {why}.")
         elif not odd:

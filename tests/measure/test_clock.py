@@ -18,7 +18,7 @@ from modelzoo.measure.clock import DeviceClock, Watch, joules_per_call, throttle
 from modelzoo.measure.jobs import Request
 from modelzoo.measure.sampler import Sampling
 from modelzoo.plan import Plan
-from modelzoo.records.equipment import Phase, Reading
+from modelzoo.records.equipment import Reading
 from modelzoo.results.summary import spans_of
 
 EARLIER_NS = 3_000_000
@@ -109,11 +109,11 @@ def test_readings_before_during_and_after(device: SimulatedDevice, monkeypatch: 
     used = watched.result(timing, None)
     found = [(each.phase, each.calls, each.begins_turn) for each in used.readings]
     assert found == [
-        (Phase.BEFORE, 0, False),
-        *((Phase.WARM_UP, calls, False) for calls in (1, 2, 3)),
-        (Phase.STEADY, 3, True),
-        *((Phase.STEADY, calls, False) for calls in (4, 5, 6)),
-        (Phase.AFTER, 6, False),
+        ("before", 0, False),
+        *(("warm-up", calls, False) for calls in (1, 2, 3)),
+        ("steady", 3, True),
+        *(("steady", calls, False) for calls in (4, 5, 6)),
+        ("after", 6, False),
     ]
     assert used.sensors == "fake" and used.device.name == "Simulated GPU"
     assert used.joules_per_call == 2.0
@@ -124,11 +124,11 @@ def test_readings_before_during_and_after(device: SimulatedDevice, monkeypatch: 
 def test_a_reading_stands_for_the_calls_before_it() -> None:
     """Throttling in the warm-up marks no sample, and what happened before a turn began is another process's."""
     readings = [
-        Reading(Phase.WARM_UP, 10, throttled=HOT),
-        Reading(Phase.STEADY, 11, throttled=HOT, begins_turn=True),
-        Reading(Phase.STEADY, 15),
-        Reading(Phase.STEADY, 20, throttled=HOT),
-        Reading(Phase.STEADY, 25, throttled=HOT, begins_turn=True),
+        Reading("warm-up", 10, throttled=HOT),
+        Reading("steady", 11, throttled=HOT, begins_turn=True),
+        Reading("steady", 15),
+        Reading("steady", 20, throttled=HOT),
+        Reading("steady", 25, throttled=HOT, begins_turn=True),
     ]
     assert throttled_samples(readings, untimed=11) == (4, 5, 6, 7, 8)
 
@@ -136,14 +136,14 @@ def test_a_reading_stands_for_the_calls_before_it() -> None:
 def test_energy_is_counted_within_turns() -> None:
     """What the device did while this process waited is not its own; without a counter there is no energy."""
     readings = [
-        Reading(Phase.STEADY, 3, joules=100.0, begins_turn=True),
-        Reading(Phase.STEADY, 8, joules=110.0),
-        Reading(Phase.STEADY, 8, joules=500.0, begins_turn=True),
-        Reading(Phase.STEADY, 13, joules=520.0),
-        Reading(Phase.AFTER, 13, joules=900.0),
+        Reading("steady", 3, joules=100.0, begins_turn=True),
+        Reading("steady", 8, joules=110.0),
+        Reading("steady", 8, joules=500.0, begins_turn=True),
+        Reading("steady", 13, joules=520.0),
+        Reading("after", 13, joules=900.0),
     ]
     assert joules_per_call(readings) == 3.0
-    assert joules_per_call([Reading(Phase.STEADY, 3), Reading(Phase.STEADY, 9)]) is None
+    assert joules_per_call([Reading("steady", 3), Reading("steady", 9)]) is None
 
 
 def test_sensors_that_cannot_be_read_are_said(device: SimulatedDevice) -> None:
