@@ -34,14 +34,9 @@ class IdleCores(msgspec.Struct, frozen=True):
     cores: int
 
 
-class OneDevice(msgspec.Struct, frozen=True):
-    """A run used this accelerator; the machine is taken to have no other one like it."""
-
-    device: str
-
-
-Extrapolation = IdleCores | OneDevice
-"""What the rate of a whole machine takes for granted."""
+Extrapolation = IdleCores | str
+"""What the rate of a whole machine takes for granted. A text names the accelerator that a run used; the
+machine is taken to have no other one like it."""
 
 
 class AssumedCores(msgspec.Struct, frozen=True):
@@ -136,7 +131,7 @@ def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Rates | N
     if metric is Metric.LATENCY:
         items = multiplied(stats.inverse(items, report.setting.batch), 1 / skewness(side))
     if report.setting.device != "cpu":
-        return Rates(items, None, None, extrapolated=OneDevice(report.setting.device))
+        return Rates(items, None, None, extrapolated=report.setting.device)
     machine, limits = report.provenance.machine, report.provenance.machine.threads
     # The cores that a run could keep busy: its threads (instances: the most that were tried), unless its CPUs or its
     # quota are fewer. Cores are counted as the system shows them; in a virtual machine they may be halves of physical

@@ -34,7 +34,7 @@ class Flops(msgspec.Struct, frozen=True):
 
     total: int
     bytes: int
-    by_operator: dict[str, int] = msgspec.field(default_factory=dict)
+    by_operator: dict[str, int] = {}
     missing: tuple[Public, ...] = ()
 
     @property

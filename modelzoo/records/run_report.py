@@ -27,8 +27,8 @@ class EnvironmentChanges(msgspec.Struct, frozen=True):
         applied: variables that were set.
     """
 
-    removed: dict[str, Argument] = msgspec.field(default_factory=dict)
-    applied: dict[str, Argument] = msgspec.field(default_factory=dict)
+    removed: dict[str, Argument] = {}
+    applied: dict[str, Argument] = {}
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -98,7 +98,7 @@ class Provenance(msgspec.Struct, frozen=True):
 
     machine: Machine
     engine: Public = "torch"
-    versions: dict[str, Message] = msgspec.field(default_factory=dict)
+    versions: dict[str, Message] = {}
     digest: Public | None = None
     libraries: Libraries | None = None
     fingerprint: Public | None = None

@@ -82,7 +82,7 @@ class ValidityRequest(msgspec.Struct, frozen=True):
     data: str | None = None
     limit: int | None = None
     seed: int = 0
-    tolerance: dict[str, float] = msgspec.field(default_factory=dict)
+    tolerance: dict[str, float] = {}
     batch: int = 1
     explain: bool = False
     weights_are_random: bool = False
@@ -308,8 +308,8 @@ class Validity(msgspec.Struct, frozen=True):
     classes: ClassLosses | None = None
     shown: Shown | None = None
     layers: ExplainedLayers | None = None
-    counts: dict[str, int] = msgspec.field(default_factory=dict)
-    figures: dict[str, float] = msgspec.field(default_factory=dict)
+    counts: dict[str, int] = {}
+    figures: dict[str, float] = {}
     notes: tuple[PictureNote, ...] = ()
     data_notes: tuple[DataNote, ...] = ()
     reference_name: Message = "fp32"

@@ -101,7 +101,7 @@ class Conversion(msgspec.Struct, frozen=True):
     exporter: Message
     version: Message
     opset: int | None = None
-    options: dict[str, ExportOption] = msgspec.field(default_factory=dict)
+    options: dict[str, ExportOption] = {}
 
 
 class Export(msgspec.Struct, frozen=True):
@@ -126,7 +126,7 @@ class Export(msgspec.Struct, frozen=True):
     state_sha256: Public
     sha256: Public
     parts: tuple[Message, ...] = ()
-    converted: dict[str, float] = msgspec.field(default_factory=dict)
+    converted: dict[str, float] = {}
     warnings: tuple[WarningMessage, ...] = ()
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.estimate import Row
-from modelzoo.comparison.machines import AssumedCores, Cost, Extrapolation, OneDevice, Rates, RowRates
+from modelzoo.comparison.machines import AssumedCores, Cost, Extrapolation, Rates, RowRates
 from modelzoo.document import Column, Rows, Tone
 from modelzoo.formatting import MISSING, counted, significant
 from modelzoo.frozen import replace
@@ -195,8 +195,8 @@ def extrapolation_text(found: Extrapolation | None) -> str:
     """What is assumed because a run did not use the whole machine; empty if it did."""
     if found is None:
         return ""
-    if isinstance(found, OneDevice):
-        return f"ran on {found.device}; the machine is assumed to have no other such device"
+    if isinstance(found, str):
+        return f"ran on {found}; the machine is assumed to have no other such device"
     return (
         f"used {found.used:g} of {found.cores} cores; other processes on the idle cores are assumed to be as fast, "
         "although they would share caches, memory bandwidth and power"
