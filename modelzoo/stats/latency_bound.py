@@ -35,8 +35,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from enum import Enum
 from statistics import fmean, stdev, variance
+from typing import Literal
 
 import msgspec
 
@@ -184,12 +184,8 @@ Round = Sequence[Sequence[float]]
 """The latencies of each instance, in order."""
 
 
-class BoundOutcome(Enum):
-    """What is known of a bound."""
-
-    MET = "met"
-    NOT_MET = "not met"
-    UNDECIDED = "undecided"
+BoundOutcome = Literal["met", "not met", "undecided"]
+"""What is known of a bound."""
 
 
 class BoundJudgement(msgspec.Struct, frozen=True):
@@ -227,17 +223,17 @@ def judge(rounds: Sequence[Round], percent: float, limit: float) -> BoundJudgeme
     """
     short = max((samples_for(percent) - sum(map(len, each)) for each in rounds), default=0)
     if short > 0 or len(rounds) < 2:
-        return BoundJudgement(BoundOutcome.UNDECIDED, max(0, short))
+        return BoundJudgement("undecided", max(0, short))
     read = [_percentiles(each, percent / 100) for each in rounds]
     lower, upper = ([math.log(pair[side]) - math.log(limit) for pair in read] for side in (0, 1))
     if fmean(upper) + _half_width(stdev(upper), len(rounds)) <= 0:
-        return BoundJudgement(BoundOutcome.MET)
+        return BoundJudgement("met")
     if fmean(lower) - _half_width(stdev(lower), len(rounds)) > 0:
-        return BoundJudgement(BoundOutcome.NOT_MET)
+        return BoundJudgement("not met")
     distance, spread = max((-fmean(upper), stdev(upper)), (fmean(lower), stdev(lower)))
     enough = (count for count in range(len(rounds) + 1, MOST_ROUNDS) if _half_width(spread, count) < distance)
     needed = next(enough, None)
-    return BoundJudgement(BoundOutcome.UNDECIDED, 0, None if needed is None else needed - len(rounds))
+    return BoundJudgement("undecided", 0, None if needed is None else needed - len(rounds))
 
 
 def _half_width(spread: float, count: int) -> float:

@@ -14,7 +14,7 @@ from modelzoo.records.fleet import (
     ShardingReport,
 )
 from modelzoo.records.run import Result
-from modelzoo.results.throughput import Backing, Row, of, recommendation, rows
+from modelzoo.results.throughput import Row, of, recommendation, rows
 from modelzoo.views.compare_columns import values_text
 from modelzoo.views.judgement import plural
 
@@ -165,7 +165,7 @@ def total_line(results: Sequence[Result]) -> str:
     unflattered = [
         each.row
         for each, result in zip(recommended, results)
-        if each is not None and each.backing is not Backing.UNCONFIRMED and _serves(each.row, result)
+        if each is not None and each.backing != "unconfirmed" and _serves(each.row, result)
     ]
     if len(names) == 1 and len(unflattered) == len(results):
         total = sum(row.throughput.value for row in unflattered if row.throughput)

@@ -28,9 +28,8 @@ from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST, NO_WINDOW, RoundError
 from modelzoo.results.proof import InstanceKernels, InstancePlacement, instance_kernels, instance_placement
-from modelzoo.results.throughput import Backing, Recommendation, Row
+from modelzoo.results.throughput import Recommendation, Row
 from modelzoo.stats import Outcome, race
-from modelzoo.stats.latency_bound import BoundOutcome
 from modelzoo.views import intervals
 from modelzoo.views.intervals import ratio
 from modelzoo.views.speed import UNPROVEN, is_qualified, outcome_text, reason
@@ -51,7 +50,7 @@ def document(result: Result) -> list[Block]:
     if recommended is not None:
         best = recommended.row
         is_narrow = best.throughput is not None and best.throughput.half_width < 1
-        is_certain = is_narrow and recommended.backing is not Backing.UNCONFIRMED
+        is_certain = is_narrow and recommended.backing != "unconfirmed"
         tone = Tone.STRONG if is_certain and (best.meets or best.judged is None) else Tone.OPEN
     shown: list[Block] = [
         first_line(f"{found.workload}: {answer(result)}", tone),
@@ -87,7 +86,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "p90": seconds(row.percentiles.get("p90"), 3),
         "p95": seconds(row.percentiles.get("p95"), 3),
         "p99": seconds(row.percentiles.get("p99"), 3),
-        "bound": MISSING if bound is None or row.judged is None or not row.rounds else row.judged.outcome.value,
+        "bound": MISSING if bound is None or row.judged is None or not row.rounds else row.judged.outcome,
         "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
         "efficiency": share(row.efficiency, 0),
         "memory": MISSING if row.memory is None else f"{row.memory / 1e9:.2f} GB",
@@ -176,9 +175,9 @@ def answer(result: Result) -> str:
     else:
         said += f" is the fastest that may meet {bound.text}, but whether it does cannot be said{_wanting(best)}"
     said += f": {rate(best.throughput)} {found.unit}/s"
-    if recommended.backing is Backing.CONFIRMED:
+    if recommended.backing == "confirmed":
         said += f", measured again {'once' if best.rounds == 1 else f'in {best.rounds} rounds'} after the choice"
-    elif recommended.backing is Backing.UNCONFIRMED:
+    elif recommended.backing == "unconfirmed":
         said += ", which is not confirmed: it comes from the rounds that chose it, and the best of several is partly "
         said += "luck"
     if best.latency is not None:
@@ -268,7 +267,7 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
         said += [f"{name}: failed: {_error(error)}" for error in row.errors]
         if row.exclusion is not None:
             said.append(f"{name}: {_excluded(row, row.exclusion, rows, found.bound)}")
-        elif row.judged is not None and row.judged.outcome is BoundOutcome.UNDECIDED and row.rounds:
+        elif row.judged is not None and row.judged.outcome == "undecided" and row.rounds:
             said.append(f"{name}: whether it meets the bound cannot be said with 99 % confidence{_wanting(row)}")
     said += [
         f"{row.configuration.name}, measured again: failed: {_error(error)}" for row in again for error in row.errors

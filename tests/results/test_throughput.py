@@ -123,7 +123,7 @@ def test_what_is_recommended_is_what_was_measured_again() -> None:
     """The rounds that chose it say nothing of its throughput, and the confirmation nothing of the others."""
     found = again(0.1, 0.101, 0.102)
     recommended = results.recommendation(found)
-    assert recommended.backing is results.Backing.CONFIRMED
+    assert recommended.backing == "confirmed"
     assert recommended.row.index == 1
     assert recommended.row.rounds == 3
     assert recommended.row.throughput.value == pytest.approx(4 / 0.101, rel=0.02)
@@ -135,12 +135,12 @@ def test_what_was_not_measured_again_is_not_confirmed() -> None:
     """Because the call was interrupted before; a single configuration needs no confirmation."""
     for found in (again(), replace(again(), payload=replace(results.of(again()), stages=()))):
         recommended = results.recommendation(found)
-        assert recommended.backing is results.Backing.UNCONFIRMED
+        assert recommended.backing == "unconfirmed"
         assert recommended.row.index == 1
         assert results.confirmed(found) == []
     own = configuration(2)
     sole = results.recommendation(result([own], [ran(0, own, n, [0.1, 0.1]) for n in range(2)]))
-    assert sole.backing is results.Backing.SOLE
+    assert sole.backing == "sole"
 
 
 def test_ties_are_what_the_rounds_do_not_tell_apart() -> None:

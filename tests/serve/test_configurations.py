@@ -91,7 +91,7 @@ def test_configurations_alternate_and_the_best_is_measured_again_beside_its_base
     assert results.of(stored.result).stage(StageKind.CONFIRMATION) == confirmation
     recommended = results.recommendation(stored.result)
     assert recommended is not None and recommended.row.scaling is not None
-    assert (recommended.backing, recommended.row.rounds) == (results.Backing.CONFIRMED, 3)
+    assert (recommended.backing, recommended.row.rounds) == ("confirmed", 3)
 
 
 def test_a_single_configuration_or_nothing_that_is_fit_is_not_measured_again(searched: Searched) -> None:

@@ -113,7 +113,7 @@ def test_the_length_of_a_run_follows_from_what_exceeds_the_bound() -> None:
     assert queries_to_show(0.0099, 0.99) is None
 
 
-MET, NOT_MET, UNDECIDED = BoundOutcome.MET, BoundOutcome.NOT_MET, BoundOutcome.UNDECIDED
+MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
 
 
 def round_of(draw: random.Random, count: int, spread: float, wander: float) -> list[list[float]]:
