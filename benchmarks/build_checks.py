@@ -28,7 +28,7 @@ from recordings import TIMINGS, Process, read
 from simulations import template, timed
 
 from modelzoo.comparison.compare import FailOn, compare_interleaved, gate
-from modelzoo.comparison.model import StoredResult
+from modelzoo.comparison.estimate import StoredResult
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
 from modelzoo.records.run import Latency, Result, Run, SettingRequest

@@ -22,7 +22,7 @@ from modelzoo.comparison.estimate import ratio
 from modelzoo.frozen import replace
 from modelzoo.measure.schedule import MINIMUM
 from modelzoo.records.run import Latency, Result, Run
-from modelzoo.records.timing import LATENCY, Design, SamplingStop, Series, StopReason, Timing, WarmUpEnd
+from modelzoo.records.timing import LATENCY, Design, Series, StopReason, Timing
 from modelzoo.results import store
 from modelzoo.results.refusals import Metric, Pair, SideSetting
 from modelzoo.results.speed import looks
@@ -306,7 +306,7 @@ def timed(seconds: float) -> Run:
     run = template()
     assert run.report is not None
     series = Series(LATENCY, (seconds,))
-    timing = Timing(1.0, (), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.ITERATIONS)
+    timing = Timing(1.0, (), (series,), LATENCY, "settled", "iterations")
     return replace(run, report=replace(run.report, timing=timing))
 
 

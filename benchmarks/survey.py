@@ -27,7 +27,7 @@ import common  # noqa: F401 - puts the checkout on the path
 from modelzoo.errors import ModelzooError
 from modelzoo.files import write_atomically
 from modelzoo.records.codec import decode, encode_json
-from modelzoo.records.doctor import DoctorReport
+from modelzoo.records.profile import DoctorReport
 from modelzoo.results import store
 from modelzoo.views.redaction import names_here, redacted, redacted_record, redacted_text
 from modelzoo.workload.discovery import CHECKOUT, STANDARD_WORKLOADS

@@ -34,9 +34,9 @@ from modelzoo.machine.cpu import read_topology
 from modelzoo.measure.jobs import Request, prepare, start_instance
 from modelzoo.measure.rounds import WorkerRun
 from modelzoo.plan import Plan
+from modelzoo.records.race import Configuration, ConfigurationRun, Smt
 from modelzoo.records.run import Result, Run, SettingRequest
 from modelzoo.records.serving import Ready, Window
-from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt
 from modelzoo.results import summary
 from modelzoo.results.counting import count
 from modelzoo.serve.configurations import Task

@@ -22,19 +22,19 @@ from modelzoo.comparison.estimate import ratio
 from modelzoo.fleet.hosts import host_ratios
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
-from modelzoo.records.load import Flaw, InvalidReason, Lateness, Load, LoadPlan, LoadRun, Scenario
 from modelzoo.records.machine import Core, Machine, Topology
-from modelzoo.records.race import Stage, StageKind
-from modelzoo.records.run import Result, SettingRequest
-from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import (
+from modelzoo.records.race import (
     Configuration,
     ConfigurationRun,
     InstancePlace,
     InstanceRun,
     Smt,
+    Stage,
+    StageKind,
     Throughput,
 )
+from modelzoo.records.run import Result, SettingRequest
+from modelzoo.records.serving import Flaw, InvalidReason, LatencyBound, Lateness, Load, LoadPlan, LoadRun, Scenario
 from modelzoo.results import load as load_results
 from modelzoo.results import throughput as throughput_results
 from modelzoo.results.counting import Served
@@ -264,15 +264,16 @@ def replay_bound(
     """Count how often a bound that is exactly the percentile is said to be met, or not to be met."""
     limit = math.exp(level_of(case, percent))
     return share(
-        latency_bound.judge(simulated_rounds(case, rng), percent, limit).outcome is outcome for _ in range(repetitions)
+        latency_bound.judge(simulated_rounds(case, rng), percent, limit).outcome == outcome for _ in range(repetitions)
     )
 
 
 def _bound(name: str, case: Rounds, percent: float) -> Iterator[Promise]:
     shown = f"p{percent:g} is the bound; {case.rounds} rounds of {case.instances} × {case.samples} batches, {name}"
-    for outcome in (latency_bound.BoundOutcome.MET, latency_bound.BoundOutcome.NOT_MET):
+    outcomes: tuple[latency_bound.BoundOutcome, ...] = ("met", "not met")
+    for outcome in outcomes:
         replay = partial(replay_bound, case, percent, outcome)
-        yield Promise("throughput --slo", shown, f"the bound is called {outcome.value}", 0.01, replay)
+        yield Promise("throughput --slo", shown, f"the bound is called {outcome}", 0.01, replay)
 
 
 # load: VALID

@@ -8,7 +8,7 @@ from typing import Any
 
 from fake_runs import make, result_of
 
-from modelzoo.comparison.model import Row, Side, StoredResult
+from modelzoo.comparison.estimate import Row, Side, StoredResult
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Run
 from modelzoo.results.refusals import SideSetting

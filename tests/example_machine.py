@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modelzoo.frozen import replace
-from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library
+from modelzoo.records.equipment import Build, ComputeLibrary, Libraries, Library
 from modelzoo.records.machine import Cache, CpuUsage, Machine, Threads
 from modelzoo.records.profile import Bandwidth, Ceilings, Gemm
 

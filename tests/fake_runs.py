@@ -12,7 +12,7 @@ from places import DATA
 from modelzoo.frozen import replace
 from modelzoo.plan import Plan
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
-from modelzoo.records.coverage import Coverage
+from modelzoo.records.coverage import Coverage, WrongOutputs
 from modelzoo.records.evidence import (
     ClassVerdict,
     Evidence,
@@ -24,10 +24,9 @@ from modelzoo.records.evidence import (
     ProofSource,
     ProofVerdict,
 )
-from modelzoo.records.faults import Fault, WrongOutputs
 from modelzoo.records.machine import Threads
 from modelzoo.records.run import Observed, Prepared, Provenance, Result, Run, RunReport, SettingRequest, ValidityEntry
-from modelzoo.records.timing import LATENCY, SamplingStop, Series, Timing, WarmUpEnd
+from modelzoo.records.timing import LATENCY, Series, Timing
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.results import store, summary
@@ -77,7 +76,7 @@ WRONG_CONV = Product(
     logged="bf16",
     error=1.1,
     shown="narrower than bf16",
-    wrong=WrongOutputs(Fault.ERROR, 4000, 4352, 0.0157, 12.3),
+    wrong=WrongOutputs("error", 4000, 4352, 0.0157, 12.3),
 )
 """As on a CPU with AMX."""
 
@@ -118,7 +117,7 @@ def evidence(verdict: ProofVerdict, reference_share: float = 0.0) -> Evidence:
 
 def timing(seconds: Sequence[float]) -> Timing:
     series = Series(LATENCY, tuple(seconds))
-    return Timing(9.0, (2.0, 1.5), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.INTERVAL)
+    return Timing(9.0, (2.0, 1.5), (series,), LATENCY, "settled", "interval")
 
 
 def make(

@@ -11,10 +11,18 @@ from topologies import topology
 
 from modelzoo.frozen import replace
 from modelzoo.records.machine import NodeMemory, Placement
-from modelzoo.records.race import Stage, StageKind
+from modelzoo.records.race import (
+    Configuration,
+    ConfigurationRun,
+    InstancePlace,
+    InstanceRun,
+    Smt,
+    Stage,
+    StageKind,
+    Throughput,
+)
 from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.serving import LatencyBound, Window
-from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, InstanceRun, Smt, Throughput
 from modelzoo.results.counting import count
 from modelzoo.serve.places import plan
 from modelzoo.setting import Setting

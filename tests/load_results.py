@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from fake_runs import MACHINE
 
 from modelzoo.frozen import replace
-from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, LoadSession, Scenario
 from modelzoo.records.machine import Core, Topology
 from modelzoo.records.run import Result, SettingRequest
-from modelzoo.records.serving import LatencyBound
+from modelzoo.records.serving import GeneratorPlace, LatencyBound, Load, LoadPlan, LoadSession, Scenario
 from modelzoo.serve import search
 from modelzoo.serve.generator import Reply
 from modelzoo.serve.search import CalibratedInstances, calibrate

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 from modelzoo.comparison.compare import Question
-from modelzoo.comparison.model import StoredResult
+from modelzoo.comparison.estimate import StoredResult
 from modelzoo.document import Page
 from modelzoo.records.run import Result
 from modelzoo.views.page import ResultSet, page

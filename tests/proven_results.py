@@ -8,7 +8,7 @@ from typing import Any
 
 from fake_runs import evidence, make, result_of
 
-from modelzoo.comparison.model import Side, StoredResult
+from modelzoo.comparison.estimate import Side, StoredResult
 from modelzoo.comparison.pairing import make_side
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict

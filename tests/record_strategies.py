@@ -9,7 +9,7 @@ import pkgutil
 from collections.abc import Mapping
 from enum import Enum
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from hypothesis import strategies as st
@@ -61,6 +61,8 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _limited(*parts)
+    if origin is Literal:
+        return st.sampled_from(parts)
     if origin in (Union, UnionType):
         return st.one_of(*map(values, parts))
     if origin is tuple:

@@ -23,24 +23,20 @@ from modelzoo.cli import inventory
 from modelzoo.cli.stored import rendered
 from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question, compare_interleaved, gate
 from modelzoo.comparison.compare import compare as compared
+from modelzoo.comparison.estimate import Side, StoredResult
 from modelzoo.comparison.machines import Price
-from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.document import Block, Section
 from modelzoo.fleet.hosts import kinds
 from modelzoo.frozen import replace
-from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Copies, Phase, Reading
-from modelzoo.records.doctor import AcceleratorReport, DoctorReport
+from modelzoo.records.equipment import Accelerator, AcceleratorUse, Copies, Reading
 from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
-from modelzoo.records.hosts import FleetComparison, FleetHost, ShardingReport
-from modelzoo.records.load import GeneratorPlace
-from modelzoo.records.profile import DecodingBytes, Flops
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
+from modelzoo.records.fleet import FleetComparison, FleetHost, ShardingReport
+from modelzoo.records.profile import AcceleratorReport, DecodingBytes, DoctorReport, Flops
+from modelzoo.records.race import Exclusion, ExclusionKind, LeftOut, MachinePrice, Obstacle, Stage, StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.run_report import DECODE, PREFILL, GenerationPhase
-from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import MachinePrice
+from modelzoo.records.serving import GeneratorPlace, LatencyBound
 from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, MODEL, UNDIVIDED, Series
-from modelzoo.records.tuning import LeftOut, Obstacle
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import store, summary
 from modelzoo.setting import Setting
@@ -141,10 +137,10 @@ USE = AcceleratorUse(
     copies=Copies(1.5e-3, 0.2e-3),
     sensors="NVML",
     readings=(
-        Reading(Phase.BEFORE, 0, mhz=345, watts=70, celsius=33),
-        Reading(Phase.STEADY, 9, mhz=1980, watts=300, celsius=50),
-        Reading(Phase.STEADY, 12, mhz=1755, watts=690, celsius=64, throttled=("power cap",)),
-        Reading(Phase.AFTER, 12, mhz=1980, watts=120, celsius=60),
+        Reading("before", 0, mhz=345, watts=70, celsius=33),
+        Reading("steady", 9, mhz=1980, watts=300, celsius=50),
+        Reading("steady", 12, mhz=1755, watts=690, celsius=64, throttled=("power cap",)),
+        Reading("after", 12, mhz=1980, watts=120, celsius=60),
     ),
     throttled_samples=(1, 2),
     joules_per_call=1.25,

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from modelzoo.records.accelerator import Accelerator
+from modelzoo.records.equipment import Accelerator
 
 MILLISECOND = 1_000_000
 """In ns."""

@@ -6,9 +6,8 @@ from fake_runs import evidence, make
 
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
+from modelzoo.records.race import Exclusion, ExclusionKind, Goal, Stage, StageKind, Tuning
 from modelzoo.records.run import Result, Run, SettingRequest
-from modelzoo.records.tuning import Goal, Tuning
 from modelzoo.setting import Setting
 from modelzoo.stats.race import Choice
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 import re
@@ -10,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from calls import called
@@ -22,18 +23,17 @@ from record_strategies import values
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import field_names, replace
-from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.codec import encode_json
+from modelzoo.records.equipment import AcceleratorUse
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.exhibits import ExplainedLayers, ShownAnswers, ShownClasses, ShownObjects
-from modelzoo.records.load import Load, LoadRun
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.profile import Bound, Ceilings, Flops, Profile
+from modelzoo.records.race import InstanceRun, Throughput, Tuning
 from modelzoo.records.run import Result
 from modelzoo.records.run_report import Observed, Provenance
-from modelzoo.records.throughput import InstanceRun, Throughput
+from modelzoo.records.serving import Load, LoadRun
 from modelzoo.records.timing import Design, Timing
-from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Check, ClassLosses, MetricChange, Reason, Validity
 from modelzoo.records.workload import OutputAgreement
 from modelzoo.setting import Setting, fields
@@ -74,6 +74,13 @@ RECORDS = (
 """Parts of results that are drawn whole."""
 
 
+@functools.cache
+def closed(kind: type) -> set[str]:
+    """The fields of a record that hold a word of a closed list."""
+    hints = get_type_hints(kind)
+    return {name for name, hint in hints.items() if Literal in {get_origin(each) for each in (hint, *get_args(hint))}}
+
+
 def with_strings(record: Any, chosen: Callable[[str], str], *, keys: bool = True) -> Any:
     """A copy of ``record`` in which ``chosen`` has replaced every string that is not of a closed list."""
 
@@ -88,7 +95,7 @@ def with_strings(record: Any, chosen: Callable[[str], str], *, keys: bool = True
         names = field_names(value)
         if not names:
             return value
-        kept: set[str] = {"format"} if isinstance(value, Result) else set()
+        kept = closed(type(value)) | ({"format"} if isinstance(value, Result) else set())
         if isinstance(value, Setting):
             kept |= {name for name, declared in fields().items() if declared.choices or name == "device"}
         return replace(value, **{name: changed(getattr(value, name)) for name in names if name not in kept})

@@ -14,7 +14,7 @@ from modelzoo.cli.run import measure_session, measured, show_plan
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.stored import allowances, fail_on, rendered
 from modelzoo.comparison.compare import Comparison, Gate, compare_interleaved, gate
-from modelzoo.comparison.model import StoredResult
+from modelzoo.comparison.estimate import StoredResult
 from modelzoo.document import Block
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace

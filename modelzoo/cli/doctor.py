@@ -23,7 +23,7 @@ from modelzoo.machine.facts import read_machine
 from modelzoo.machine.installation import import_torch, read_libraries, supported_threads
 from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.records.codec import encode
-from modelzoo.records.doctor import AcceleratorReport, DoctorReport
+from modelzoo.records.profile import AcceleratorReport, DoctorReport
 from modelzoo.setting import Setting
 from modelzoo.views.circumstances import document, progress_text
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from modelzoo.cli.selection import Jobs
     from modelzoo.comparison.machines import Price
     from modelzoo.document import Block
+    from modelzoo.records.race import MachinePrice
     from modelzoo.records.run import Result
-    from modelzoo.records.throughput import MachinePrice
     from modelzoo.results.store import ResultFile
     from modelzoo.results.summary import SummaryRow
 
@@ -347,7 +347,7 @@ def machine_price(given: str, instance_type: str | None) -> MachinePrice:
         InputError: the file cannot be read.
     """
     from modelzoo.comparison.machines import parse_price
-    from modelzoo.records.throughput import MachinePrice
+    from modelzoo.records.race import MachinePrice
 
     if not given.startswith("@"):
         try:

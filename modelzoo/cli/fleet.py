@@ -25,8 +25,8 @@ from modelzoo.fleet.shards import ShardFiles, open_shards, sharded_call
 from modelzoo.option import add_options
 from modelzoo.records import run as records
 from modelzoo.records.codec import encode_json
-from modelzoo.records.hosts import FleetComparison, FleetHost
-from modelzoo.records.throughput import Throughput
+from modelzoo.records.fleet import FleetComparison, FleetHost
+from modelzoo.records.race import Throughput
 from modelzoo.results import store
 from modelzoo.results.store import reserve
 from modelzoo.setting import Setting

@@ -17,7 +17,6 @@ from modelzoo.cli.selection import load_workloads
 from modelzoo.engines import ENGINES, INSTALL
 from modelzoo.errors import DamagedWeightsError, ModelzooError, UsageError, WeightsError
 from modelzoo.machine.installation import installed_version
-from modelzoo.records.workload import Verification
 from modelzoo.workload import Workload, checkpoints, discovery
 from modelzoo.workload.state import convert_weights
 
@@ -205,7 +204,7 @@ def _states(
                     errors.append(str(error))
                     state = "DAMAGED"
                 else:
-                    is_incomplete |= checksum.verification is not Verification.FULL
+                    is_incomplete |= checksum.verification != "full"
                     state = f"{_extent(checksum)}, sha256 {checksum.sha256[:16]}…"
             rows.append(
                 (workload.name, checkpoint.name, str(checkpoint.megabytes or ""), state, str(path or checkpoint.source))
@@ -215,8 +214,8 @@ def _states(
 
 def _extent(checksum: checkpoints.Checksum) -> str:
     """How much of a checksum was compared with the declared one."""
-    if checksum.verification is Verification.FULL:
+    if checksum.verification == "full":
         return "verified"
-    if checksum.verification is Verification.PARTIAL:
+    if checksum.verification == "partial":
         return f"partial digest ({len(checksum.published)} hex digits)"
     return "no digest" + (" (unchanged since its download)" if checksum.is_as_downloaded else "")

@@ -27,9 +27,8 @@ from modelzoo.cli.setting_options import add_comparison, add_setting, add_worklo
 from modelzoo.option import Option, add_options, short_time, whole_numbers
 from modelzoo.option import duration as time_span
 from modelzoo.plan import Plan
-from modelzoo.records.load import Scenario
-from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Smt
+from modelzoo.records.race import Smt
+from modelzoo.records.serving import LatencyBound, Scenario
 
 Namespace = argparse.Namespace
 """What was typed of the settings, for ``selection``."""

@@ -29,10 +29,10 @@ from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure import jobs
 from modelzoo.measure.jobs import Request, only_silence, required
-from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, LoadSession, Scenario
 from modelzoo.records.machine import Machine, Topology
+from modelzoo.records.race import Configuration, ConfigurationRun, InstancePlace, Throughput
 from modelzoo.records.run import Result
-from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, Throughput
+from modelzoo.records.serving import GeneratorPlace, Load, LoadPlan, LoadSession, Scenario
 from modelzoo.results import load as loads
 from modelzoo.results import throughput as throughputs
 from modelzoo.results.store import ResultFile

@@ -25,9 +25,8 @@ from modelzoo.comparison.compare import (
     fits,
     gate,
 )
-from modelzoo.comparison.estimate import ASSUMED_SPREAD
+from modelzoo.comparison.estimate import ASSUMED_SPREAD, Side, StoredResult
 from modelzoo.comparison.machines import prices_of
-from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.comparison.pairing import make_side, parse_pairing
 from modelzoo.document import Block, Section, terminal
 from modelzoo.document.written import markdown

@@ -16,8 +16,8 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine import facts
 from modelzoo.records.machine import fingerprint
+from modelzoo.records.race import LeftOut, Tuning
 from modelzoo.records.run import Result, Run
-from modelzoo.records.tuning import LeftOut, Tuning
 from modelzoo.results import store, summary, tuning
 from modelzoo.results.store import ResultFile
 from modelzoo.setting import Setting

@@ -8,15 +8,24 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.conditions import Conditions, conditions
-from modelzoo.comparison.estimate import ASSUMED_SPREAD, is_one_day, level, mean_ratio, ratio, worse_by_more
+from modelzoo.comparison.estimate import (
+    ASSUMED_SPREAD,
+    Row,
+    Side,
+    StoredResult,
+    is_one_day,
+    level,
+    mean_ratio,
+    ratio,
+    worse_by_more,
+)
 from modelzoo.comparison.explanations import Explanation, explanation
 from modelzoo.comparison.machines import Cost, Price, RowRates, costs, row_rates, same_machine
-from modelzoo.comparison.model import Row, Side, StoredResult
 from modelzoo.comparison.pairing import Pairing, best_of, is_served, pairs, settings_of
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
+from modelzoo.records.race import Throughput
 from modelzoo.records.run import Result, Run
-from modelzoo.records.throughput import Throughput
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN, StopReason
 from modelzoo.results.refusals import (
     ALLOWABLE,
@@ -30,7 +39,6 @@ from modelzoo.results.refusals import (
     refusals,
 )
 from modelzoo.results.speed import Divided, Speed, of_rounds, pair_in_rounds, sides_of, table
-from modelzoo.results.summary import by_precision
 from modelzoo.stats import Outcome
 
 
@@ -154,7 +162,7 @@ def _of_rounds(pair: Pair) -> stats.Ratio | Refusal:
 
 def _value_in_rounds(side: SideSetting, metric: Metric = Metric.LATENCY) -> stats.Interval | None:
     timed = [run.steady for run in side.sessions[0] if run.steady]
-    narrow = by_precision(side.results[0], side.workload)
+    narrow = side.results[0].is_precise(side.workload)
     return stats.setting_interval(timed, by_precision=narrow) if timed else None
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from modelzoo.comparison.model import Row
+from modelzoo.comparison.estimate import Row
 from modelzoo.formatting import DIGEST_DIGITS
 from modelzoo.frozen import field_names
+from modelzoo.records.equipment import Library
 from modelzoo.records.evidence import OperatorUse
-from modelzoo.records.libraries import Library
 from modelzoo.records.machine import THREAD_VARIABLES
 from modelzoo.records.run import Result, RunReport
 from modelzoo.results.refusals import SideSetting

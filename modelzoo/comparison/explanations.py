@@ -16,7 +16,7 @@ from statistics import median
 import msgspec
 
 from modelzoo import stats
-from modelzoo.comparison.model import Row
+from modelzoo.comparison.estimate import Row
 from modelzoo.evidence.kernel_names import PASS_EVENT, operator_class
 from modelzoo.records.evidence import Evidence, OperatorClass
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Profile

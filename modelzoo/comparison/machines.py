@@ -11,12 +11,11 @@ from string import ascii_uppercase
 import msgspec
 
 from modelzoo import stats
-from modelzoo.comparison.estimate import skewness
-from modelzoo.comparison.model import Row, Side
+from modelzoo.comparison.estimate import Row, Side, skewness
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.machine import fingerprint
-from modelzoo.records.throughput import Throughput
+from modelzoo.records.race import Throughput
 from modelzoo.results.counting import per_million
 from modelzoo.results.refusals import RATED, Metric, SideSetting
 from modelzoo.stats import Basis, Outcome
@@ -35,14 +34,9 @@ class IdleCores(msgspec.Struct, frozen=True):
     cores: int
 
 
-class OneDevice(msgspec.Struct, frozen=True):
-    """A run used this accelerator; the machine is taken to have no other one like it."""
-
-    device: str
-
-
-Extrapolation = IdleCores | OneDevice
-"""What the rate of a whole machine takes for granted."""
+Extrapolation = IdleCores | str
+"""What the rate of a whole machine takes for granted. A text names the accelerator that a run used; the
+machine is taken to have no other one like it."""
 
 
 class AssumedCores(msgspec.Struct, frozen=True):
@@ -137,7 +131,7 @@ def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Rates | N
     if metric is Metric.LATENCY:
         items = multiplied(stats.inverse(items, report.setting.batch), 1 / skewness(side))
     if report.setting.device != "cpu":
-        return Rates(items, None, None, extrapolated=OneDevice(report.setting.device))
+        return Rates(items, None, None, extrapolated=report.setting.device)
     machine, limits = report.provenance.machine, report.provenance.machine.threads
     # The cores that a run could keep busy: its threads (instances: the most that were tried), unless its CPUs or its
     # quota are fewer. Cores are counted as the system shows them; in a virtual machine they may be halves of physical

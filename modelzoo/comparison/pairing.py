@@ -14,20 +14,19 @@ from typing import NamedTuple
 
 import msgspec
 
+from modelzoo.comparison.estimate import Side, StoredResult
 from modelzoo.comparison.machines import machines_of
-from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.option import parse_words
 from modelzoo.records.codec import encode, encode_json
-from modelzoo.records.load import Load
+from modelzoo.records.race import Throughput
 from modelzoo.records.run import Provenance, Result, Run
-from modelzoo.records.throughput import Throughput
+from modelzoo.records.serving import Load
 from modelzoo.results import throughput
 from modelzoo.results.counting import Served
 from modelzoo.results.refusals import Obstacle, Pair, SideSetting
 from modelzoo.results.speed import sides_of
-from modelzoo.results.throughput import Backing
 from modelzoo.setting import METHOD_OPTIONS, METHODS, SHOWN, OptionValue, Setting, labels, option_name, value_text
 
 Words = Mapping[str, str]
@@ -360,7 +359,7 @@ def best_of(side: Side) -> tuple[SideSetting, ...]:
                 cores=max(each.instances * each.cores for each in found.configurations),
                 bound=found.bound,
                 is_met=best is not None and (found.bound is None or best.row.meets is True),
-                is_confirmed=best is None or best.backing is not Backing.UNCONFIRMED,
+                is_confirmed=best is None or best.backing != "unconfirmed",
             )
         )
     asked = side.results[0].result.requested[groups[0]]

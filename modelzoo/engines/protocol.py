@@ -44,10 +44,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_che
 
 import msgspec
 
-from modelzoo.records.accelerator import Accelerator as AcceleratorFacts
 from modelzoo.records.canary import Canary
+from modelzoo.records.equipment import Accelerator as AcceleratorFacts
+from modelzoo.records.equipment import Libraries
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.libraries import Libraries
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.run_report import ChangedSwitch, Compilation
 from modelzoo.records.workload import Count, Export, Weights

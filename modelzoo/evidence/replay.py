@@ -33,8 +33,8 @@ from modelzoo.evidence.probes import (
 from modelzoo.evidence.references import Rule, rule_of
 from modelzoo.evidence.wrong import Limits, is_spread, limits_of, size_of, wrong_outputs, wrong_rows
 from modelzoo.frozen import replace
+from modelzoo.records.coverage import Argument, ProductCall, WrongOutputs
 from modelzoo.records.evidence import NotReplayed, OperatorClass, Product
-from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
 from modelzoo.workload.nested import tensors_in
 
 VECTOR = 16
@@ -294,7 +294,7 @@ def _replayed(product: Product, distinct: Distinct, rule: Rule, asked: str) -> P
     limits, wrong = judged()
     # A precision spoils all outputs alike, a fault some of them.
     if wrong is not None and (2 * wrong.outputs > wrong.compared or is_spread([(c.found, c.exact) for c in calls])):
-        if shown == "fp32" and wrong.fault is Fault.ERROR:
+        if shown == "fp32" and wrong.fault == "error":
             wrong = None  # as in an algorithm of its own, or fp32 emulated by two bf16 numbers
         else:
             limits, wrong = judged(shown)

@@ -36,8 +36,8 @@ from typing import Any, NamedTuple
 
 from modelzoo.evidence.kernel_names import ELEVEN_BITS
 from modelzoo.evidence.references import Rule, weight_place
+from modelzoo.records.coverage import WrongOutputs
 from modelzoo.records.evidence import OperatorClass, Product
-from modelzoo.records.faults import Fault, WrongOutputs
 from modelzoo.workload.nested import tensors_in
 
 _SINGLE = 2.0**-24
@@ -162,10 +162,10 @@ def wrong_outputs(samples: Iterable[tuple[Any, Any, Any]], limits: Limits) -> Wr
         if is_off.any():
             excess = max(excess, float((error / explained)[is_off].max()))
     if not_finite:
-        return WrongOutputs(Fault.NOT_FINITE, not_finite, compared, limits.bound)
+        return WrongOutputs("not finite", not_finite, compared, limits.bound)
     if not off:
         return None
-    return WrongOutputs(Fault.ERROR, off, compared, limits.bound, excess if math.isfinite(excess) else None)
+    return WrongOutputs("error", off, compared, limits.bound, excess if math.isfinite(excess) else None)
 
 
 def wrong_rows(output: Any, row: int, bound: float, *, may_be_lost: bool = False) -> WrongOutputs | None:
@@ -177,4 +177,4 @@ def wrong_rows(output: Any, row: int, bound: float, *, may_be_lost: bool = False
     own = is_wrong.select(-2, row)
     own.fill_(False) if may_be_lost else own.logical_not_()
     spoilt = int(is_wrong.any(-1).sum())
-    return WrongOutputs(Fault.OTHER_ROW, spoilt, math.prod(output.shape[:-1]), bound) if spoilt else None
+    return WrongOutputs("other row", spoilt, math.prod(output.shape[:-1]), bound) if spoilt else None

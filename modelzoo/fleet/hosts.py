@@ -18,13 +18,13 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.conditions import Difference, conditions
-from modelzoo.comparison.model import Row, Side, StoredResult
+from modelzoo.comparison.estimate import Row, Side, StoredResult
 from modelzoo.comparison.pairing import settings_of
 from modelzoo.frozen import replace
-from modelzoo.records.hosts import HostDifference, HostKind, HostLevel, NotTimed, Uncompared
+from modelzoo.records.fleet import HostDifference, HostKind, HostLevel, NotTimed
 from modelzoo.records.machine import Machine, fingerprint
+from modelzoo.records.race import Throughput
 from modelzoo.records.run import Result
-from modelzoo.records.throughput import Throughput
 from modelzoo.results.refusals import SideSetting
 from modelzoo.results.speed import Speed
 from modelzoo.results.throughput import rows
@@ -161,10 +161,10 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
     machine = machine_in(members[0].result)
     names = tuple(each.host for each in members)
     if machine is None:
-        return HostKind("unknown", names, uncompared=Uncompared.NOT_MEASURED)
+        return HostKind("unknown", names, uncompared="nothing was measured")
     name = f"{machine.cpu}, {machine.cores} cores"
     if len(members) < LEAST_HOSTS:
-        return HostKind(name, names, uncompared=Uncompared.FEW_HOSTS)
+        return HostKind(name, names, uncompared="fewer than three hosts")
     timed = [each for each in members if each.subjects]
     keys = list(dict.fromkeys(key for each in timed for key in each.subjects))
     # Which hosts lack what others have.
@@ -174,7 +174,7 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
         lacking = tuple(each.host for each in timed if key not in each.subjects)
         missing += [NotTimed(lacking, key)] if lacking else []
     if len(timed) < LEAST_HOSTS:
-        return HostKind(name, names, uncompared=Uncompared.FEW_TIMED, missing=tuple(missing))
+        return HostKind(name, names, uncompared="fewer than three were timed", missing=tuple(missing))
     found = host_ratios(
         [[each.subjects[key].level if key in each.subjects else None for key in keys] for each in timed]
     )
@@ -185,7 +185,7 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
         if speed is not None
     ]
     if not compared:
-        return HostKind(name, names, uncompared=Uncompared.NO_COMMON_SETTING, missing=tuple(missing))
+        return HostKind(name, names, uncompared="no setting was timed on three", missing=tuple(missing))
     odd = [index for index, each in enumerate(timed) if any(of.odd and of.host == each.host for of in compared)]
     whole = [key for key in keys if all(key in each.subjects for each in timed)]
     return HostKind(

@@ -15,8 +15,17 @@ from modelzoo.frozen import replace
 from modelzoo.measure.jobs import OnEvent, OnExhibit, Request, Shards, divided
 from modelzoo.plan import Plan
 from modelzoo.records.codec import encode_json
-from modelzoo.records.fleet import JudgedBy, JudgedPart, Shard, ShardedCall, ShardPlan, ShardResult
-from modelzoo.records.hosts import FleetHost, PrecisionDifference, ShardingReport
+from modelzoo.records.fleet import (
+    FleetHost,
+    JudgedBy,
+    JudgedPart,
+    PrecisionDifference,
+    Shard,
+    ShardedCall,
+    ShardingReport,
+    ShardPlan,
+    ShardResult,
+)
 from modelzoo.records.run import SideReport, ValidityReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.setting import Setting

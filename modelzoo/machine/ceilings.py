@@ -20,11 +20,19 @@ from modelzoo.errors import first_line
 from modelzoo.files import cache_directory, write_atomically
 from modelzoo.machine.installation import import_torch, installed_version
 from modelzoo.machine.sensors import CpuUsageMonitor
-from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.codec import encode_json
-from modelzoo.records.doctor import CeilingSeries
+from modelzoo.records.equipment import Accelerator
 from modelzoo.records.machine import Machine, fingerprint, quiet_limit
-from modelzoo.records.profile import CEILINGS_VERSION, Bandwidth, Bound, BoundBy, Ceilings, Gemm, UnavailableProduct
+from modelzoo.records.profile import (
+    CEILINGS_VERSION,
+    Bandwidth,
+    Bound,
+    BoundBy,
+    Ceilings,
+    CeilingSeries,
+    Gemm,
+    UnavailableProduct,
+)
 
 
 def find_ceilings(
@@ -101,10 +109,11 @@ def roofline_bound(
     ceiling, bandwidth = ceilings.gflops(precision, threads), ceilings.gb_per_second(threads)
     intensity = flops / bytes_moved if bytes_moved else None
     ridge = ceiling / bandwidth if ceiling and bandwidth else None
-    roof = bound_by = None
+    roof: float | None = None
+    bound_by: BoundBy | None = None
     if ceiling and bandwidth and ridge and intensity is not None:
         roof = min(ceiling, intensity * bandwidth)
-        bound_by = BoundBy.COMPUTE if intensity >= ridge else BoundBy.MEMORY
+        bound_by = "compute" if intensity >= ridge else "memory"
     return Bound(
         precision=precision,
         gflops=gflops,

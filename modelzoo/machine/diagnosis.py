@@ -30,7 +30,7 @@ from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.environment import KERNEL_VARIABLES, fast_math_settings
 from modelzoo.machine.installation import import_torch, import_torchvision, mismatched_versions
 from modelzoo.machine.linux import format_cpu_list, parse_cpu_list
-from modelzoo.records.libraries import Libraries
+from modelzoo.records.equipment import Libraries
 from modelzoo.records.machine import THREAD_VARIABLES, CpuUsage, Machine, quiet_limit
 from modelzoo.records.profile import Ceilings
 from modelzoo.setting import Setting

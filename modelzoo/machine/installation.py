@@ -20,7 +20,7 @@ from typing import Any
 from modelzoo.errors import EnvironmentProblem, first_line
 from modelzoo.frozen import replace
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
-from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library, openblas_limit
+from modelzoo.records.equipment import Build, ComputeLibrary, Libraries, Library, openblas_limit
 
 OLDEST_TORCH = 2, 6
 ACCEPTS_NEWER_TORCH = 0, 29

@@ -169,7 +169,7 @@ _NPU_FIELDS = {"mhz": r"Aicore curFreq\(MHZ\)", "watts": r"NPU Real-time Power\(
 
 
 class SensorValues(msgspec.Struct, frozen=True):
-    """What the sensors show; see ``modelzoo.records.accelerator.Reading``."""
+    """What the sensors show; see ``modelzoo.records.equipment.Reading``."""
 
     mhz: float | None = None
     memory_mhz: float | None = None

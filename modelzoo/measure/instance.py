@@ -51,7 +51,7 @@ from modelzoo.measure.sampler import (
     without_collection,
 )
 from modelzoo.plan import Plan
-from modelzoo.records.accelerator import AcceleratorUse
+from modelzoo.records.equipment import AcceleratorUse
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import Assignment, Looks, Progress, Send
 from modelzoo.records.run import Observed, RunReport, Turn

@@ -23,8 +23,8 @@ from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.fleet import Shard, ShardPlan, ShardResult
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.protocol import Assignment, Looks, Message, Preparation, PrepareJob, Progress
+from modelzoo.records.race import InstancePlace
 from modelzoo.records.run import EnvironmentChanges, Prepared, ValidityReport
-from modelzoo.records.throughput import InstancePlace
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.records.workload import LocalWeights, Weights
 from modelzoo.setting import Setting, labels

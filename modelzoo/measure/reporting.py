@@ -29,8 +29,8 @@ from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.profile import Bound, Ceilings, Flops
 from modelzoo.records.protocol import Assignment
 from modelzoo.records.run import Provenance, RunReport
-from modelzoo.records.run_report import Compilation, SwitchKind
-from modelzoo.records.timing import DEVICE, Timing, WarmUpEnd, model_times
+from modelzoo.records.run_report import Compilation
+from modelzoo.records.timing import DEVICE, Timing, model_times
 from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import BACKEND_VARIABLE, ResolvedSetting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
@@ -97,13 +97,13 @@ def run_warnings(report: RunReport) -> tuple[WarningMessage, ...]:
 def _switch_warnings(report: RunReport) -> Iterator[WarningMessage]:
     """What the label of the setting does not say."""
     codes = {
-        SwitchKind.THREADS: WarningCode.OTHER_THREADS,
-        SwitchKind.PRECISION: WarningCode.OTHER_PRECISION,
-        SwitchKind.KERNELS: WarningCode.OTHER_SWITCHES,
+        "threads": WarningCode.OTHER_THREADS,
+        "precision": WarningCode.OTHER_PRECISION,
+        "kernels": WarningCode.OTHER_SWITCHES,
     }
     for kind, code in codes.items():
-        changed = [f"{each.name} was {each.found}" for each in report.changed_switches if each.kind is kind]
-        asked = [each.asked for each in report.changed_switches if each.kind is kind]
+        changed = [f"{each.name} was {each.found}" for each in report.changed_switches if each.kind == kind]
+        asked = [each.asked for each in report.changed_switches if each.kind == kind]
         if changed:
             detail = f"after the last sample {', '.join(changed)}, not {', '.join(asked)}"
             yield warning_for(code, detail=detail)
@@ -221,7 +221,7 @@ def _timing_warnings(report: RunReport) -> Iterator[WarningMessage]:
     if timing is None:
         return
     samples = timing.steady
-    if timing.warmup_end is WarmUpEnd.CAP:
+    if timing.warmup_end == "cap":
         yield warning_for(WarningCode.WARMUP_CAP, seconds=sampler.WARMUP_MAX_SECONDS, count=len(timing.warmup))
     if len(samples) < sampler.MIN_SAMPLES:
         yield warning_for(WarningCode.FEW_SAMPLES, count=len(samples))

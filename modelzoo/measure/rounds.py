@@ -19,7 +19,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
 from modelzoo.measure.jobs import OnEvent, Request, prepare, start_worker
 from modelzoo.measure.process import Remote
-from modelzoo.records.accelerator import AcceleratorUse
+from modelzoo.records.equipment import AcceleratorUse
 from modelzoo.records.protocol import Looks, Preparation
 from modelzoo.records.run import Run, RunReport, now
 

@@ -47,7 +47,7 @@ from modelzoo.engines.protocol import Accelerator, AsynchronousDevice, DeviceEve
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.sensors import Sensors, npu_sensors, nvml_sensors
 from modelzoo.plan import Plan
-from modelzoo.records.accelerator import AcceleratorUse, Copies, Phase, Reading
+from modelzoo.records.equipment import AcceleratorUse, Copies, Phase, Reading
 from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.workload.nested import mapped
 
@@ -159,11 +159,11 @@ class Watch:
         self._problems, self._locked_mhz = tuple(problems), locked_mhz
         self._readings: list[Reading] = []
         self._calls = 0
-        self._phase = Phase.WARM_UP
+        self._phase: Phase = "warm-up"
         self._begins_turn = False
         self._due = 0.0
         device.reset_peak_memory()
-        self._read(Phase.BEFORE)
+        self._read("before")
 
     def time(self, call: Callable[[], Any]) -> Times:
         """Time a call as ``clock`` does; read the sensors before the first call of a turn, and after it if due."""
@@ -179,13 +179,13 @@ class Watch:
 
     def begin_turn(self) -> None:
         """Have the sensors read when the turn begins that follows."""
-        self._phase = Phase.STEADY
+        self._phase = "steady"
         self._begins_turn = self._is_fast
 
     def result(self, timing: Timing | None, copies: Copies | None) -> AcceleratorUse:
         """What was seen; ``timing`` is what was timed meanwhile."""
         peak = self._device.peak_memory()
-        self._read(Phase.AFTER)
+        self._read("after")
         readings = tuple(self._readings)
         untimed = 1 + len(timing.warmup) if timing is not None else 0
         return AcceleratorUse(
@@ -234,7 +234,7 @@ def throttled_samples(readings: Sequence[Reading], untimed: int) -> tuple[int, .
     """
     indices: set[int] = set()
     for before, after in itertools.pairwise(readings):
-        if after.throttled and after.phase is Phase.STEADY and not after.begins_turn:
+        if after.throttled and after.phase == "steady" and not after.begins_turn:
             indices.update(range(max(0, before.calls - untimed), after.calls - untimed))
     return tuple(sorted(indices))
 
@@ -243,7 +243,7 @@ def joules_per_call(readings: Sequence[Reading]) -> float | None:
     """Energy of one call: the counter's differences between the readings of a turn, over the calls between them."""
     joules, calls = 0.0, 0
     for before, after in itertools.pairwise(readings):
-        if after.phase is not Phase.STEADY or after.begins_turn or before.joules is None or after.joules is None:
+        if after.phase != "steady" or after.begins_turn or before.joules is None or after.joules is None:
             continue
         joules += after.joules - before.joules
         calls += after.calls - before.calls
@@ -363,7 +363,7 @@ class Sampling:
         """What was timed, after the last turn."""
         series = tuple(Series(name, tuple(sample[name] for sample in self.samples)) for name in self.samples[0])
         is_fixed = len(self.samples) == self._plan.iterations
-        stop = SamplingStop.ITERATIONS if is_fixed else SamplingStop.TIME_LIMIT
+        stop: SamplingStop = "iterations" if is_fixed else "time limit"
         return Timing(self._cold, tuple(self._warmup), series, LATENCY, self._end, stop)
 
 
@@ -382,7 +382,7 @@ def warm_up(
         for _ in range(plan.warmup):
             values.append(clock.time(call)[LATENCY])
             progress("warm-up", len(values))
-        return cold, values, WarmUpEnd.FIXED
+        return cold, values, "fixed"
     started = checked = perf_counter()
     while True:
         values.append(clock.time(call)[LATENCY])
@@ -393,6 +393,6 @@ def warm_up(
         progress("warm-up", len(values))
         window = max(WARMUP_WINDOW, len(values) // 4)
         if now - started >= WARMUP_MIN_SECONDS and stats.is_settled(values, window):
-            return cold, values, WarmUpEnd.SETTLED
+            return cold, values, "settled"
         if now - started > WARMUP_MAX_SECONDS:
-            return cold, values, WarmUpEnd.CAP if len(values) >= 2 * WARMUP_WINDOW else WarmUpEnd.FEW
+            return cold, values, "cap" if len(values) >= 2 * WARMUP_WINDOW else "few"

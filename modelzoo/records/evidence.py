@@ -6,8 +6,7 @@ import msgspec
 
 from modelzoo.frozen import Message, Public, Word
 from modelzoo.records.canary import CanaryLevel, OperatorCheck
-from modelzoo.records.coverage import SUBNORMAL_SHARE, Coverage, TimeShare
-from modelzoo.records.faults import ProductCall, WrongOutputs
+from modelzoo.records.coverage import SUBNORMAL_SHARE, Coverage, ProductCall, TimeShare, WrongOutputs
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 ACTIVE_SHARE = 0.90

@@ -285,7 +285,7 @@ class Row(msgspec.Struct, frozen=True):
     tested_finite: bool = True
     in_common: bool = True
     cluster: str = ""
-    classes: dict[str, tuple[float, float]] = msgspec.field(default_factory=dict)
+    classes: dict[str, tuple[float, float]] = {}
     cells: tuple[tuple[str, ...], ...] = ()
     classified: ClassifiedPicture | None = None
     answered: AnsweredQuestion | None = None

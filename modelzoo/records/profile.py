@@ -1,11 +1,17 @@
-"""What a pass costs, by operator and by layer; the measured limits of a machine; how close a pass came to them."""
+"""What a pass costs, by operator and by layer; the measured limits of a machine, and how close a pass came to them; the
+report of ``modelzoo doctor``, which measures these limits.
+"""
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
 
-from modelzoo.frozen import Message, Public, Word
-from modelzoo.records.machine import QUIET_CORES
+from modelzoo.frozen import PUBLIC, Message, Public
+from modelzoo.records.equipment import Accelerator, Libraries
+from modelzoo.records.machine import QUIET_CORES, CpuUsage, Machine
+from modelzoo.warning import WarningMessage
 
 Shape = tuple[int, ...]
 
@@ -28,7 +34,7 @@ class Flops(msgspec.Struct, frozen=True):
 
     total: int
     bytes: int
-    by_operator: dict[str, int] = msgspec.field(default_factory=dict)
+    by_operator: dict[str, int] = {}
     missing: tuple[Public, ...] = ()
 
     @property
@@ -256,11 +262,8 @@ NEAR_ROOF = 0.6
 with a margin for what is left in caches between two operators, whose bytes are counted although they do not move."""
 
 
-class BoundBy(Word):
-    """The limit that applies at an arithmetic intensity."""
-
-    COMPUTE = "compute"
-    MEMORY = "memory"
+BoundBy = Annotated[Literal["compute", "memory"], PUBLIC]
+"""The limit that applies at an arithmetic intensity."""
 
 
 class Bound(msgspec.Struct, frozen=True):
@@ -290,3 +293,60 @@ class Bound(msgspec.Struct, frozen=True):
     def binding(self) -> BoundBy | None:
         """The limit that the run is near enough to for it to explain the speed; ``None`` if something else does."""
         return self.bound_by if self.share_of_roof is not None and self.share_of_roof >= NEAR_ROOF else None
+
+
+DOCTOR_SCHEMA = "modelzoo-doctor/3.0"
+
+
+class CeilingSeries(msgspec.Struct, frozen=True):
+    """What is measured next for the peaks.
+
+    Attributes:
+        operator: that of ``Gemm``, or ``None`` for copies in memory.
+        precision: of the operands; ``None`` for copies.
+        threads: number of threads; ``None`` on an accelerator.
+        device: torch's name of the accelerator; ``None``: the CPU.
+    """
+
+    operator: str | None = None
+    precision: str | None = None
+    threads: int | None = None
+    device: str | None = None
+
+
+class AcceleratorReport(msgspec.Struct, frozen=True):
+    """An accelerator and its measured limits.
+
+    Attributes:
+        device: what it is.
+        ceilings: its limits.
+        ceilings_kept: whether they were kept from an earlier measurement.
+    """
+
+    device: Accelerator
+    ceilings: Ceilings
+    ceilings_kept: bool
+
+
+class DoctorReport(msgspec.Struct, frozen=True):
+    """What ``modelzoo doctor`` found.
+
+    Attributes:
+        machine: the facts.
+        libraries: what is installed and loaded.
+        usage: while the suite itself was idle.
+        ceilings: the measured limits; ``None`` under an emulator.
+        ceilings_kept: whether the peaks were kept from an earlier measurement.
+        warnings: every condition that may distort a result.
+        schema: name and version of this format; a minor version only adds fields.
+        accelerator: the one that ``--device`` named; ``None``: none was.
+    """
+
+    machine: Machine
+    libraries: Libraries
+    usage: CpuUsage
+    ceilings: Ceilings | None
+    ceilings_kept: bool
+    warnings: tuple[WarningMessage, ...]
+    schema: Public = DOCTOR_SCHEMA
+    accelerator: AcceleratorReport | None = None

@@ -10,20 +10,20 @@ import msgspec
 from modelzoo import __version__
 from modelzoo.errors import KINDS
 from modelzoo.frozen import Argument, Message, Public, replace
-from modelzoo.records.hosts import ShardingReport
-from modelzoo.records.load import Load
+from modelzoo.records.fleet import ShardingReport
 from modelzoo.records.machine import Natural
+from modelzoo.records.race import Throughput, Tuning
 from modelzoo.records.run_report import EnvironmentChanges as EnvironmentChanges
 from modelzoo.records.run_report import Observed as Observed
 from modelzoo.records.run_report import Prepared as Prepared
 from modelzoo.records.run_report import Provenance as Provenance
 from modelzoo.records.run_report import RunReport as RunReport
+from modelzoo.records.run_report import SideReport as SideReport
 from modelzoo.records.run_report import Turn as Turn
-from modelzoo.records.throughput import Throughput
-from modelzoo.records.timing import Design
-from modelzoo.records.tuning import Tuning
+from modelzoo.records.serving import Load
+from modelzoo.records.timing import Design, StopReason
 from modelzoo.records.validity import Validity, ValidityVerdict
-from modelzoo.setting import ResolvedSetting, Setting, labels
+from modelzoo.setting import METHODS, Setting, labels
 
 FORMAT_VERSION = (4, 1)
 """Major and minor. A newer minor version only adds fields; another major version cannot be read."""
@@ -80,18 +80,6 @@ class SettingRequest(msgspec.Struct, frozen=True):
 
     workload: Public
     setting: Setting
-
-
-class SideReport(msgspec.Struct, frozen=True):
-    """One of the two models of a judgement: how it ran, and what proves its precision.
-
-    Attributes:
-        setting: as resolved.
-        observed: the canary and the kernels of a pass.
-    """
-
-    setting: ResolvedSetting | None = None
-    observed: Observed = Observed()
 
 
 class ValidityReport(msgspec.Struct, frozen=True):
@@ -221,11 +209,30 @@ class Result(msgspec.Struct, frozen=True):
         """How the rounds of ``workload`` were planned; ``None`` if that was not recorded."""
         return next((each for each in self.latency.designs if each.workload == workload), None)
 
+    def is_precise(self, workload: str) -> bool:
+        """Whether sampling ended because the intervals of ``workload`` were narrow enough."""
+        design = self.design(workload)
+        return design is not None and design.stop_reason is StopReason.PRECISE
+
     def label(self, group: int) -> str:
         """The label that tells a group from the other settings of its workload."""
         workload = self.requested[group].workload
         same = [index for index, requested in enumerate(self.requested) if requested.workload == workload]
         return labels([self.requested[index].setting for index in same])[same.index(group)]
+
+    def labels_as_run(self) -> list[str]:
+        """The label of each group, with the bf16 method or the recipe that its first finished run resolved."""
+        resolved = [entry.setting for entry in self.requested]
+        for run in reversed(self.runs):
+            if run.report is not None:
+                chosen = {field: getattr(run.report.setting, field) for field in METHODS.values()}
+                resolved[run.group] = resolved[run.group].replace(**chosen)
+        found = [""] * len(resolved)
+        for workload in {entry.workload for entry in self.requested}:
+            groups = [group for group, entry in enumerate(self.requested) if entry.workload == workload]
+            for group, label in zip(groups, labels([resolved[group] for group in groups])):
+                found[group] = label
+        return found
 
     def groups(self) -> dict[int, list[Run]]:
         """Runs by group, in the order asked for, each group in the order of its rounds; empty groups are left out."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
 
-from modelzoo.frozen import Argument, Message, Public, Word
+from modelzoo.frozen import PUBLIC, Argument, Message, Public
 from modelzoo.plan import Plan
-from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.canary import Canary, CanaryVerdict
+from modelzoo.records.equipment import AcceleratorUse, Libraries
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine, Natural, Seconds
 from modelzoo.records.profile import Bound, Ceilings, DecodingBytes, Flops, Profile
 from modelzoo.records.timing import Generated, PipelineStage, Timing
@@ -26,8 +27,8 @@ class EnvironmentChanges(msgspec.Struct, frozen=True):
         applied: variables that were set.
     """
 
-    removed: dict[str, Argument] = msgspec.field(default_factory=dict)
-    applied: dict[str, Argument] = msgspec.field(default_factory=dict)
+    removed: dict[str, Argument] = {}
+    applied: dict[str, Argument] = {}
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -46,12 +47,8 @@ class Turn(msgspec.Struct, frozen=True):
     cpu_seconds: float | None = None
 
 
-class SwitchKind(Word):
-    """What a process-wide switch decides."""
-
-    THREADS = "threads"
-    PRECISION = "precision"
-    KERNELS = "kernels"
+SwitchKind = Annotated[Literal["threads", "precision", "kernels"], PUBLIC]
+"""What a process-wide switch decides."""
 
 
 class ChangedSwitch(msgspec.Struct, frozen=True):
@@ -101,7 +98,7 @@ class Provenance(msgspec.Struct, frozen=True):
 
     machine: Machine
     engine: Public = "torch"
-    versions: dict[str, Message] = msgspec.field(default_factory=dict)
+    versions: dict[str, Message] = {}
     digest: Public | None = None
     libraries: Libraries | None = None
     fingerprint: Public | None = None
@@ -171,6 +168,18 @@ class Observed(msgspec.Struct, frozen=True):
     agreement: OutputAgreement | None = None
     agreement_problem: Message | None = None
     warnings: tuple[WarningMessage, ...] = ()
+
+
+class SideReport(msgspec.Struct, frozen=True):
+    """One of the two models of a judgement: how it ran, and what proves its precision.
+
+    Attributes:
+        setting: as resolved.
+        observed: the canary and the kernels of a pass.
+    """
+
+    setting: ResolvedSetting | None = None
+    observed: Observed = Observed()
 
 
 class Compilation(msgspec.Struct, frozen=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
-from modelzoo.frozen import Public, Word
+from modelzoo.frozen import PUBLIC, Public, Word
 
 LATENCY, ISSUE, DEVICE = "latency", "issue", "device"
 """Names of the series that a clock records: the time from the start of a call to its result; that in which the host
@@ -22,25 +22,15 @@ def is_time(seconds: float) -> bool:
     return 1e-12 < seconds < 1e9
 
 
-class WarmUpEnd(Word):
-    """Why the warm-up ended.
+WarmUpEnd = Annotated[Literal["settled", "cap", "few", "fixed"], PUBLIC]
+"""Why the warm-up ended.
 
-    ``SETTLED``: timings had stabilized. ``CAP``: the time limit of the warm-up was reached while timings still
-    changed. ``FEW``: the limit was reached after too few calls to judge. ``FIXED``: the number of calls was given.
-    """
-
-    SETTLED = "settled"
-    CAP = "cap"
-    FEW = "few"
-    FIXED = "fixed"
+``settled``: timings had stabilized. ``cap``: the time limit of the warm-up was reached while timings still
+changed. ``few``: the limit was reached after too few calls to judge. ``fixed``: the number of calls was given."""
 
 
-class SamplingStop(Word):
-    """Why sampling stopped: the interval was narrow enough, the time was up, or all iterations were done."""
-
-    INTERVAL = "interval"
-    TIME_LIMIT = "time limit"
-    ITERATIONS = "iterations"
+SamplingStop = Annotated[Literal["interval", "time limit", "iterations"], PUBLIC]
+"""Why sampling stopped: the interval was narrow enough, the time was up, or all iterations were done."""
 
 
 class Series(msgspec.Struct, frozen=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
-from modelzoo.frozen import Message, OwnData, Public, Word
+from modelzoo.frozen import PUBLIC, Message, OwnData, Public, Word
 from modelzoo.records.exhibits import ExplainedLayers, Shown
 from modelzoo.records.partial import PictureNote, Unrepeatable
 
@@ -21,15 +21,13 @@ class ValidityVerdict(Word):
     CANNOT_JUDGE = "CANNOT JUDGE"
 
 
-class Relation(Word):
-    """How the observed value must relate to the required one."""
+Relation = Annotated[Literal[">=", "<="], PUBLIC]
+"""How the observed value must relate to the required one."""
 
-    AT_LEAST = ">="
-    AT_MOST = "<="
 
-    def holds(self, value: float, required: float) -> bool:
-        """Whether ``value`` relates to ``required`` as it must; NaN never does."""
-        return value >= required if self is Relation.AT_LEAST else value <= required
+def holds(value: float, relation: Relation, required: float) -> bool:
+    """Whether ``value`` relates to ``required`` as it must; NaN never does."""
+    return value >= required if relation == ">=" else value <= required
 
 
 class DataNoteKind(Word):
@@ -84,7 +82,7 @@ class ValidityRequest(msgspec.Struct, frozen=True):
     data: str | None = None
     limit: int | None = None
     seed: int = 0
-    tolerance: dict[str, float] = msgspec.field(default_factory=dict)
+    tolerance: dict[str, float] = {}
     batch: int = 1
     explain: bool = False
     weights_are_random: bool = False
@@ -310,8 +308,8 @@ class Validity(msgspec.Struct, frozen=True):
     classes: ClassLosses | None = None
     shown: Shown | None = None
     layers: ExplainedLayers | None = None
-    counts: dict[str, int] = msgspec.field(default_factory=dict)
-    figures: dict[str, float] = msgspec.field(default_factory=dict)
+    counts: dict[str, int] = {}
+    figures: dict[str, float] = {}
     notes: tuple[PictureNote, ...] = ()
     data_notes: tuple[DataNote, ...] = ()
     reference_name: Message = "fp32"

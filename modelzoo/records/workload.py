@@ -4,9 +4,11 @@ engine, with how far the outputs of that are from those of torch.
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
 
-from modelzoo.frozen import Message, Public, Word
+from modelzoo.frozen import PUBLIC, Message, Public, Word
 from modelzoo.warning import WarningMessage
 
 
@@ -22,16 +24,11 @@ class WeightsKind(Word):
     PATH = "path"
 
 
-class Verification(Word):
-    """How far a file was shown to be the published one, by the SHA-256 that the workload declares for it.
+Verification = Annotated[Literal["full", "partial", "none"], PUBLIC]
+"""How far a file was shown to be the published one, by the SHA-256 that the workload declares for it.
 
-    ``FULL``: all 64 digits were compared. ``PARTIAL``: the first ones, which detects damage, not a forgery. ``NONE``:
-    none is declared.
-    """
-
-    FULL = "full"
-    PARTIAL = "partial"
-    NONE = "none"
+``full``: all 64 digits were compared. ``partial``: the first ones, which detects damage, not a forgery. ``none``:
+none is declared."""
 
 
 class Weights(msgspec.Struct, frozen=True):
@@ -104,7 +101,7 @@ class Conversion(msgspec.Struct, frozen=True):
     exporter: Message
     version: Message
     opset: int | None = None
-    options: dict[str, ExportOption] = msgspec.field(default_factory=dict)
+    options: dict[str, ExportOption] = {}
 
 
 class Export(msgspec.Struct, frozen=True):
@@ -129,7 +126,7 @@ class Export(msgspec.Struct, frozen=True):
     state_sha256: Public
     sha256: Public
     parts: tuple[Message, ...] = ()
-    converted: dict[str, float] = msgspec.field(default_factory=dict)
+    converted: dict[str, float] = {}
     warnings: tuple[WarningMessage, ...] = ()
 
 

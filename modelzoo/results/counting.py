@@ -16,8 +16,8 @@ from statistics import median
 import msgspec
 
 from modelzoo import stats
+from modelzoo.records.race import ConfigurationRun
 from modelzoo.records.serving import LatencyBound, Window
-from modelzoo.records.throughput import ConfigurationRun
 
 LEAST = 50
 """Batches that every instance should complete inside the window. The total is then known to 1 ÷ 50 = 2 % at worst."""

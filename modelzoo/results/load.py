@@ -8,11 +8,11 @@ from statistics import fmean, median
 
 import msgspec
 
-from modelzoo.records.load import OVERLOAD, Flaw, InvalidReason, Lateness, Load, LoadRun, Scenario
 from modelzoo.records.run import Result
-from modelzoo.records.serving import LatencyBound
+from modelzoo.records.serving import OVERLOAD, Flaw, InvalidReason, LatencyBound, Lateness, Load, LoadRun, Scenario
 from modelzoo.stats import percentile
-from modelzoo.stats.early_stopping import (
+from modelzoo.stats.intervals import Interval, level_interval, scaled
+from modelzoo.stats.latency_bound import (
     BATCHES,
     dependence,
     most_over,
@@ -20,7 +20,6 @@ from modelzoo.stats.early_stopping import (
     queries_to_show,
     shows,
 )
-from modelzoo.stats.intervals import Interval, level_interval, scaled
 
 LATE = 1e-3
 """Seconds of lateness that a run may have in any case (its p99) …"""

@@ -23,8 +23,8 @@ from modelzoo.files import own_temporary_directory, private_path, write_atomical
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.exhibits import ShownAnswers, ShownClasses, ShownObjects, ShownPassages
-from modelzoo.records.hosts import ShardingReport
-from modelzoo.records.race import Race
+from modelzoo.records.fleet import ShardingReport
+from modelzoo.records.race import Race, Throughput, Tuning
 from modelzoo.records.run import (
     FORMAT,
     FORMAT_VERSION,
@@ -36,9 +36,7 @@ from modelzoo.records.run import (
     SettingRequest,
     ValidityEntry,
 )
-from modelzoo.records.throughput import Throughput
 from modelzoo.records.timing import BETWEEN_TOKENS, FIRST_TOKEN, LATENCY, PER_TOKEN, is_time
-from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Validity
 from modelzoo.setting import Setting
 

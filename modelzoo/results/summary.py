@@ -10,16 +10,16 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.formatting import significant, word
-from modelzoo.records.accelerator import bound_by_launching
+from modelzoo.records.equipment import bound_by_launching
 from modelzoo.records.evidence import REFERENCE_SHARE, LogSource, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
-from modelzoo.records.timing import DEVICE, ISSUE, StopReason
+from modelzoo.records.timing import DEVICE, ISSUE
 from modelzoo.records.workload import OutputAgreement, WeightsKind
-from modelzoo.results.generation import GenerationLevels, generation_levels
+from modelzoo.results.parts import GenerationLevels, generation_levels
 from modelzoo.results.proof import Proof, merged_proof
 from modelzoo.results.refusals import contradictions
 from modelzoo.results.speed import Speed, sides_of, speeds
-from modelzoo.setting import METHODS, Setting, labels
+from modelzoo.setting import Setting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 
@@ -224,11 +224,11 @@ class SummaryRow(msgspec.Struct, frozen=True):
 
 def rows(result: Result) -> list[SummaryRow]:
     """Return one row per workload and setting that has runs; a workload's first setting is its baseline."""
-    run_labels, compared = labels_as_run(result), speeds(result)
+    run_labels, compared = result.labels_as_run(), speeds(result)
     workloads = [requested.workload for requested in result.requested]
     found: list[SummaryRow] = []
     for group, side in enumerate(sides_of(result)):
-        runs, reports, narrow = side.sessions[0], side.reports, by_precision(result, side.workload)
+        runs, reports, narrow = side.sessions[0], side.reports, result.is_precise(side.workload)
         if not runs:
             continue
         latency = throughput = None
@@ -253,27 +253,6 @@ def rows(result: Result) -> list[SummaryRow]:
             generation=generation_levels(runs, by_precision=narrow),
         )
         found.append(row)
-    return found
-
-
-def by_precision(result: Result, workload: str) -> bool:
-    """Whether sampling ended because the intervals of ``workload`` were narrow enough."""
-    design = result.design(workload)
-    return design is not None and design.stop_reason is StopReason.PRECISE
-
-
-def labels_as_run(result: Result) -> list[str]:
-    """The label of each group, with the bf16 method or the recipe that its first finished run resolved."""
-    resolved = [entry.setting for entry in result.requested]
-    for run in reversed(result.runs):
-        if run.report is not None:
-            chosen = {field: getattr(run.report.setting, field) for field in METHODS.values()}
-            resolved[run.group] = resolved[run.group].replace(**chosen)
-    found = [""] * len(resolved)
-    for workload in {entry.workload for entry in result.requested}:
-        groups = [group for group, entry in enumerate(result.requested) if entry.workload == workload]
-        for group, label in zip(groups, labels([resolved[group] for group in groups])):
-            found[group] = label
     return found
 
 

@@ -11,22 +11,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from statistics import median
+from typing import Literal
 
 import msgspec
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.records.race import Exclusion, StageKind
+from modelzoo.records.race import Configuration, ConfigurationRun, Exclusion, InstanceRun, StageKind, Throughput
 from modelzoo.records.run import Latency, Result, RunReport
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Configuration, ConfigurationRun, Throughput
 from modelzoo.results.counting import LEAST, RoundError, per_million, rate, round_errors, stragglers, uncertainty
 from modelzoo.results.refusals import Pair
 from modelzoo.results.speed import NOT_LOOKED_AT, Speed, in_one_call, pair_in_rounds, sides_of, table
 from modelzoo.stats import Doubt, race
-from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge
+from modelzoo.stats.latency_bound import BoundJudgement, judge
 from modelzoo.stats.race import Choice
 
 
@@ -102,9 +101,9 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def meets(self) -> bool | None:
         """Whether the bound is met; ``None`` without a bound, or if it cannot be said."""
-        if self.judged is None or self.judged.outcome is BoundOutcome.UNDECIDED:
+        if self.judged is None or self.judged.outcome == "undecided":
             return None
-        return self.judged.outcome is BoundOutcome.MET
+        return self.judged.outcome == "met"
 
     @property
     def latency(self) -> float | None:
@@ -265,6 +264,11 @@ def _scaling(rates: Mapping[int, float], single_rates: Mapping[int, float]) -> s
     return stats.Interval(value, 0.0, math.inf)
 
 
+def instances_of(found: Throughput, row: Row) -> list[InstanceRun]:
+    """The instances of a configuration that did not fail, of all rounds that count for it."""
+    return [each for run in runs_of(found, row.index) for each in run.instances if each.error is None]
+
+
 def context(result: Result, group: int) -> RunReport | None:
     """What the first instance of a setting reported of the setting, the machine and the kernels."""
     return next((run.report for run in result.runs if run.group == group and run.report is not None), None)
@@ -327,16 +331,11 @@ def ties(found: Sequence[Row], winner: Row) -> list[Row]:
     ]
 
 
-class Backing(Enum):
-    """What the figures of a recommendation rest on.
+Backing = Literal["confirmed", "sole", "unconfirmed"]
+"""What the figures of a recommendation rest on.
 
-    ``CONFIRMED``: rounds that took no part in its choice. ``SOLE``: its only rounds; there was nothing to choose.
-    ``UNCONFIRMED``: the rounds that chose it, which flatter it, because it was not measured again.
-    """
-
-    CONFIRMED = "confirmed"
-    SOLE = "sole"
-    UNCONFIRMED = "unconfirmed"
+``confirmed``: rounds that took no part in its choice. ``sole``: its only rounds; there was nothing to choose.
+``unconfirmed``: the rounds that chose it, which flatter it, because it was not measured again."""
 
 
 class Recommendation(msgspec.Struct, frozen=True):
@@ -361,11 +360,11 @@ def recommendation(result: Result) -> Recommendation | None:
     again = confirmed(result)[:1]
     if again and again[0].throughput is not None:
         tied = tuple(ties(seen, seen[again[0].index]))
-        return Recommendation(again[0], Backing.CONFIRMED, tied, confirmed_speed(result))
+        return Recommendation(again[0], "confirmed", tied, confirmed_speed(result))
     winner = best(seen, found.bound)
     if winner is None:
         return None
-    backing = Backing.UNCONFIRMED if is_choice(seen) else Backing.SOLE
+    backing: Backing = "unconfirmed" if is_choice(seen) else "sole"
     return Recommendation(winner, backing, tuple(ties(seen, winner)))
 
 

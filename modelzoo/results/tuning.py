@@ -11,10 +11,9 @@ import msgspec
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.plan import MARGIN
-from modelzoo.records.race import Exclusion, Stage, StageKind
+from modelzoo.records.race import Exclusion, Stage, StageKind, Tuning
 from modelzoo.records.run import Latency, Result, Run
 from modelzoo.records.timing import Design, StopReason
-from modelzoo.records.tuning import Tuning
 from modelzoo.results.speed import Speed, speeds
 from modelzoo.setting import labels
 from modelzoo.stats import Outcome

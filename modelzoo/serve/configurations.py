@@ -26,10 +26,18 @@ from modelzoo.measure.jobs import Event, OnEvent, Request, looks_of, only_silenc
 from modelzoo.measure.process import Remote, each_answer
 from modelzoo.records.machine import CpuUsage, fingerprint
 from modelzoo.records.protocol import Preparation, Progress
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
+from modelzoo.records.race import (
+    Configuration,
+    ConfigurationRun,
+    Exclusion,
+    ExclusionKind,
+    InstanceRun,
+    Stage,
+    StageKind,
+    Throughput,
+)
 from modelzoo.records.run import Observed, Run, RunReport, now
 from modelzoo.records.serving import InstanceReport, LatencyBound, Ready, Window
-from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun, Throughput
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST, NO_WINDOW, count, rate
 from modelzoo.results.store import ResultFile

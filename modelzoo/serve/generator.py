@@ -29,7 +29,7 @@ from modelzoo.errors import ModelzooError
 from modelzoo.measure.process import Remote, seconds_until
 from modelzoo.measure.sampler import without_collection
 from modelzoo.records.serving import BatchDone, LatencyBound
-from modelzoo.stats.early_stopping import most_over
+from modelzoo.stats.latency_bound import most_over
 
 if TYPE_CHECKING:
     import numpy as np

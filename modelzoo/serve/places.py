@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from modelzoo.errors import UsageError
 from modelzoo.formatting import counted
 from modelzoo.frozen import replace
-from modelzoo.records.load import GeneratorPlace
 from modelzoo.records.machine import Core, Topology
-from modelzoo.records.throughput import InstancePlace, Smt
+from modelzoo.records.race import InstancePlace, Smt
+from modelzoo.records.serving import GeneratorPlace
 
 
 def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> tuple[InstancePlace, ...]:

@@ -23,28 +23,29 @@ from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.linux import read_throttling
 from modelzoo.measure.jobs import OnEvent, Request, looks_of, start_instance
-from modelzoo.records.load import (
+from modelzoo.records.machine import Throttling
+from modelzoo.records.protocol import Preparation
+from modelzoo.records.race import InstancePlace
+from modelzoo.records.run import now
+from modelzoo.records.serving import (
     BatchCount,
     Calibration,
     Flaw,
     GeneratorPlace,
+    InstanceReport,
     InstanceUse,
     Load,
     LoadPlan,
     LoadRun,
     LoadSession,
+    Ready,
     Scenario,
 )
-from modelzoo.records.machine import Throttling
-from modelzoo.records.protocol import Preparation
-from modelzoo.records.run import now
-from modelzoo.records.serving import InstanceReport, Ready
-from modelzoo.records.throughput import InstancePlace
 from modelzoo.results.load import RESOLUTION, SINGLE_STREAM_PERCENT, is_slow_alone, lateness, reasons
 from modelzoo.serve.generator import Batching, ProcessServer, Server, poisson, serve, stream
 from modelzoo.serve.places import settled
 from modelzoo.setting import Setting
-from modelzoo.stats.early_stopping import queries_for
+from modelzoo.stats.latency_bound import queries_for
 
 CALIBRATION_SECONDS, CALIBRATION_BATCHES = 3.0, 8
 """How long full batches run on all instances before the first run, and how many each instance has at least."""

@@ -142,10 +142,6 @@ class Components(msgspec.Struct, frozen=True):
     between: float
     tau2: float
 
-    def variance(self, seconds: float) -> float:
-        """The variance of the log median of a process that samples for ``seconds``."""
-        return self.between + self.tau2 / seconds
-
 
 def components(processes: Sequence[Sequence[float]], prior: Components | None = None) -> Components:
     """Estimate the components from the samples of several processes of one setting.

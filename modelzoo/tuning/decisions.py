@@ -17,9 +17,8 @@ from modelzoo.errors import UsageError, WorkerError
 from modelzoo.measure.schedule import LEAST_PROCESS_SECONDS
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.race import ExclusionKind
+from modelzoo.records.race import PRIMITIVES, ExclusionKind
 from modelzoo.records.run import Run, RunReport, ValidityEntry
-from modelzoo.records.tuning import PRIMITIVES
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.proof import merged_proof

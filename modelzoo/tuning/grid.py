@@ -19,7 +19,7 @@ from modelzoo.machine import memory
 from modelzoo.machine.installation import installed_version
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.records.machine import Machine
-from modelzoo.records.tuning import Goal, LeftOut, Obstacle
+from modelzoo.records.race import Goal, LeftOut, Obstacle
 from modelzoo.setting import DEFAULTS, Setting, value_text
 
 LARGEST = 52

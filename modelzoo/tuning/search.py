@@ -25,10 +25,8 @@ from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Event, OnEvent, Request
 from modelzoo.measure.rounds import Rounds
 from modelzoo.plan import Plan
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
+from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind, Throughput, Tuning
 from modelzoo.records.run import Result, Run, ValidityEntry
-from modelzoo.records.throughput import Throughput
-from modelzoo.records.tuning import Tuning
 from modelzoo.results import tuning as results
 from modelzoo.results.store import ResultFile
 from modelzoo.setting import Setting, labels

@@ -23,6 +23,7 @@ from modelzoo.records.validity import (
     PublishedQuality,
     Relation,
     WorstLayer,
+    holds,
 )
 from modelzoo.records.workload import ROUNDED
 from modelzoo.stats import holm
@@ -106,14 +107,15 @@ def check_value(
         tolerance: the user's thresholds by name.
         about: what the check is about, if not all items.
     """
-    relation, required = Relation.AT_LEAST if name in LEAST else Relation.AT_MOST, limit(name, tolerance)
+    relation: Relation = ">=" if name in LEAST else "<="
+    required = limit(name, tolerance)
     is_known = seen is not None and math.isfinite(seen)
     return Check(
         name=name,
         seen=seen if is_known else None,
         relation=relation,
         required=required,
-        passed=seen is not None and is_known and relation.holds(seen, required),
+        passed=seen is not None and is_known and holds(seen, relation, required),
         would_pass_at=would_pass_at(seen, relation) if seen is not None and is_known else None,
         is_own=name in tolerance,
         about=about,
@@ -126,7 +128,7 @@ def would_pass_at(seen: float, relation: Relation) -> float:
         return 0.0
     digits = max(4, 2 - math.floor(math.log10(abs(seen))))
     factor = 10.0**digits
-    return (math.floor if relation is Relation.AT_LEAST else math.ceil)(seen * factor) / factor
+    return (math.floor if relation == ">=" else math.ceil)(seen * factor) / factor
 
 
 def check_ratio(name: str, drawn: Drawn | None, items: int, tolerance: Mapping[str, float]) -> Check:
@@ -140,7 +142,7 @@ def check_ratio(name: str, drawn: Drawn | None, items: int, tolerance: Mapping[s
     found = check_value(name, None if drawn is None else drawn.value, tolerance)
     if drawn is None or drawn.value is None:
         return replace(found, undecided=True)
-    above = found.relation is Relation.AT_LEAST
+    above = found.relation == ">="
     bounds = (drawn.lower(PASSES), drawn.upper(FAILS)) if above else (drawn.upper(PASSES), drawn.lower(FAILS))
     decided = check_bounds(found, *bounds)
     return with_items(decided, drawn, found.required, items, above=above) if decided.undecided else decided
@@ -159,8 +161,8 @@ def with_items(check: Check, drawn: Drawn, limit: float, items: int, *, above: b
 def check_bounds(found: Check, worst: float, best: float) -> Check:
     """Decide by the bounds of a value: ``worst`` must be within the limit to pass, ``best`` beyond it to fail."""
     bound = worst if math.isfinite(worst) else None
-    within = found.relation.holds(worst, found.required)
-    beyond = not found.relation.holds(best, found.required)
+    within = holds(worst, found.relation, found.required)
+    beyond = not holds(best, found.relation, found.required)
     return replace(
         found,
         passed=within,

@@ -23,7 +23,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.fleet import Shard, ShardPlan
 from modelzoo.records.partial import JudgedSoFar, LayerError, PartialResult, PictureNote, Row
-from modelzoo.records.validity import Check, Reason, ReasonKind, Relation, Validity, ValidityVerdict, WorstLayer
+from modelzoo.records.validity import Check, Reason, ReasonKind, Validity, ValidityVerdict, WorstLayer
 from modelzoo.validity.checks import (
     MINIMUM_CLUSTERS,
     check_tolerances,
@@ -295,12 +295,12 @@ def finite_check(nonfinite: int, layers: Sequence[LayerError]) -> Check:
     first = next((layer.name for layer in layers if not layer.finite), None)
     count = max(nonfinite, int(first is not None))
     about = None if first is None else WorstLayer(first)
-    return Check("finite", float(count), Relation.AT_MOST, 0.0, not count, None, about=about)
+    return Check("finite", float(count), "<=", 0.0, not count, None, about=about)
 
 
 def common_check(in_common: bool) -> Check:
     """The two models must have something in common; there is no tolerance for it."""
-    return Check("in_common", float(in_common), Relation.AT_LEAST, 1.0, in_common, None)
+    return Check("in_common", float(in_common), ">=", 1.0, in_common, None)
 
 
 def of_few_clusters(checks: Sequence[Check], clusters: int, items: int) -> list[Check]:

@@ -9,13 +9,12 @@ from statistics import median
 
 from modelzoo.document import Block, Column, Command, Details, Notices, Rows, Section, Table, lines, named
 from modelzoo.formatting import DIGEST_DIGITS, MISSING, counted, number, percent, seconds, share
-from modelzoo.records.doctor import CeilingSeries, DoctorReport
-from modelzoo.records.libraries import Libraries
-from modelzoo.records.load import Load
+from modelzoo.records.equipment import Libraries
 from modelzoo.records.machine import Machine
-from modelzoo.records.profile import Ceilings
+from modelzoo.records.profile import Ceilings, CeilingSeries, DoctorReport
+from modelzoo.records.race import Throughput
 from modelzoo.records.run import EnvironmentChanges, Result, Run, RunReport
-from modelzoo.records.throughput import Throughput
+from modelzoo.records.serving import Load
 from modelzoo.records.timing import StopReason
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views.details import accelerator_text, lacking

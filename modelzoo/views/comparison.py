@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_sessions
-from modelzoo.comparison.machines import AssumedCores, Cost, Extrapolation, OneDevice, Rates, RowRates
-from modelzoo.comparison.model import Row, StoredResult
+from modelzoo.comparison.estimate import Row, StoredResult
+from modelzoo.comparison.machines import AssumedCores, Cost, Extrapolation, Rates, RowRates
 from modelzoo.document import Column, Line, Lines, Rows, Tone, first_line
 from modelzoo.formatting import MISSING, counted, significant
 from modelzoo.frozen import replace
@@ -218,8 +218,8 @@ def extrapolation_text(found: Extrapolation | None) -> str:
     """What is assumed because a run did not use the whole machine; empty if it did."""
     if found is None:
         return ""
-    if isinstance(found, OneDevice):
-        return f"ran on {found.device}; the machine is assumed to have no other such device"
+    if isinstance(found, str):
+        return f"ran on {found}; the machine is assumed to have no other such device"
     return (
         f"used {found.used:g} of {found.cores} cores; other processes on the idle cores are assumed to be as fast, "
         "although they would share caches, memory bandwidth and power"

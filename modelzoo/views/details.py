@@ -21,7 +21,7 @@ from modelzoo.formatting import (
     share,
     significant,
 )
-from modelzoo.records.accelerator import Accelerator, Phase, Reading
+from modelzoo.records.equipment import Accelerator, Reading
 from modelzoo.records.run import Run
 from modelzoo.results.summary import SummaryRow, spans_of
 from modelzoo.setting import launchers
@@ -133,7 +133,7 @@ def ceiling_text(row: SummaryRow) -> str:
         text += f", {_visible(100 * bound.share_of_ceiling)} % of {whose} measured {bound.precision} peak"
     # What the arithmetic and the memory allow does not bind a call that spends its time launching kernels.
     launching = row.spans is not None and row.spans.bound_by_launching
-    return text + (f", {bound.binding.value}-bound" if bound.binding and not launching else "")
+    return text + (f", {bound.binding}-bound" if bound.binding and not launching else "")
 
 
 def _visible(value: float) -> str:
@@ -192,7 +192,10 @@ def accelerator_lines(runs: Sequence[Run]) -> Iterator[str]:
         yield f"no sensors: {problem}"
     if first.locked_mhz is not None:
         yield f"clocks locked at {first.locked_mhz} MHz"
-    phases = [(phase, [each for use in uses for each in use.readings if each.phase is phase]) for phase in Phase]
+    phases = [
+        (phase, [each for use in uses for each in use.readings if each.phase == phase])
+        for phase in ("before", "warm-up", "steady", "after")
+    ]
     said = [f"{phase} {text}" for phase, readings in phases if (text := _readings(readings))]
     if said:
         yield f"{first.sensors}: " + "; ".join(said)

@@ -16,8 +16,8 @@ from modelzoo.document import Notice
 from modelzoo.formatting import Merged, counted, launcher_names
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Provenance
-from modelzoo.records.workload import Verification, WeightsKind
-from modelzoo.results.noise import effect
+from modelzoo.records.workload import WeightsKind
+from modelzoo.results.obstructions import effect
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import SHOWN, Setting, launchers, option_name, value_text
 from modelzoo.views.proof import agreement_text
@@ -36,9 +36,9 @@ _ALWAYS_SHARED = ("precision", "batch", "threads", "weights")
 NAMED_SETTINGS = 4
 """Settings of a workload are named up to this many, then only counted."""
 VERIFICATION = {
-    Verification.FULL: "verified",
-    Verification.PARTIAL: "partly verified",
-    Verification.NONE: "unverified",
+    "full": "verified",
+    "partial": "partly verified",
+    "none": "unverified",
 }
 """How far it was shown that pretrained weights are the published ones."""
 SEVERITY_WORD = {Severity.INVALIDATES: "invalid", Severity.DISTORTS: "warning", Severity.NOTE: "note"}
@@ -97,7 +97,7 @@ def _weights(each: SummaryRow) -> str:
     if each.weights is None or each.first is None:
         return ""
     verification = each.first.prepared.weights.verification
-    prefix = "" if verification is None or verification is Verification.FULL else f"{VERIFICATION[verification]} "
+    prefix = "" if verification is None or verification == "full" else f"{VERIFICATION[verification]} "
     return f"{prefix}{each.weights.value}"
 
 

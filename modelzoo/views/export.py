@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 
 from modelzoo import __version__, stats
 from modelzoo.comparison.compare import Comparison, Gate
+from modelzoo.comparison.estimate import Row, Side
 from modelzoo.comparison.machines import Cost, Rates
-from modelzoo.comparison.model import Row, Side
 from modelzoo.document.written import csv_lines
 from modelzoo.formatting import printable, shown_json
 from modelzoo.records.codec import encode, encode_json

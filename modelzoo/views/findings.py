@@ -12,8 +12,7 @@ from modelzoo.formatting import counted, significant
 from modelzoo.records.evidence import Evidence, NotUsed, ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import OutputAgreement, WeightsKind
-from modelzoo.results.bottleneck import Bottleneck, Work, bottleneck
-from modelzoo.results.noise import noise
+from modelzoo.results.obstructions import Bottleneck, Work, bottleneck, noise
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Doubt, Outcome

@@ -7,9 +7,9 @@ from functools import partial
 
 from modelzoo.document import Block, Column, Rows, Table, known, lines
 from modelzoo.formatting import duration, significant
-from modelzoo.records.hosts import FleetComparison, HostDifference, HostKind, ShardingReport, Uncompared
+from modelzoo.records.fleet import FleetComparison, HostDifference, HostKind, ShardingReport
 from modelzoo.records.run import Result
-from modelzoo.results.throughput import Backing, Row, of, recommendation, rows
+from modelzoo.results.throughput import Row, of, recommendation, rows
 from modelzoo.views.comparison import values_text
 from modelzoo.views.judgement import plural
 
@@ -112,10 +112,10 @@ def comparison_notes(found: FleetComparison) -> list[str]:
         if kind.uncompared is not None:
             count = "one host" if len(kind.hosts) == 1 else "two hosts"
             why = {
-                Uncompared.NOT_MEASURED: "nothing was measured on these hosts",
-                Uncompared.FEW_HOSTS: f"{count} of this kind, and it takes three to say which one is odd",
-                Uncompared.FEW_TIMED: "fewer than three of these hosts timed anything",
-                Uncompared.NO_COMMON_SETTING: "no setting was timed on three of these hosts",
+                "nothing was measured": "nothing was measured on these hosts",
+                "fewer than three hosts": f"{count} of this kind, and it takes three to say which one is odd",
+                "fewer than three were timed": "fewer than three of these hosts timed anything",
+                "no setting was timed on three": "no setting was timed on three of these hosts",
             }[kind.uncompared]
             notes.append(f"{kind.name} ({', '.join(kind.hosts)}): {why}.")
         elif not odd:
@@ -160,7 +160,7 @@ def total_line(results: Sequence[Result]) -> str:
     unflattered = [
         each.row
         for each, result in zip(recommended, results)
-        if each is not None and each.backing is not Backing.UNCONFIRMED and _serves(each.row, result)
+        if each is not None and each.backing != "unconfirmed" and _serves(each.row, result)
     ]
     if len(names) == 1 and len(unflattered) == len(results):
         total = sum(row.throughput.value for row in unflattered if row.throughput)

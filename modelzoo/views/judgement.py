@@ -15,7 +15,6 @@ from modelzoo.records.validity import (
     MetricChange,
     PublishedQuality,
     ReasonKind,
-    Relation,
     Validity,
     ValidityVerdict,
     WorstLayer,
@@ -275,7 +274,7 @@ def _is_numeric(check: Check) -> bool:
 
 def _failure(check: Check) -> str:
     seen, _, required = _beside_limit(check)
-    return f"{title_text(check)} is {seen}, required {check.relation.value} {required}"
+    return f"{title_text(check)} is {seen}, required {check.relation} {required}"
 
 
 def _beside_limit(check: Check, missing: str = "none") -> tuple[str, str, str]:
@@ -320,7 +319,7 @@ def check_table(judged: Validity, *, is_brief: bool = False) -> Table:
     order = (0, 1, 2) if is_brief else (None, None, None)
 
     def required(row: tuple[Check, str, str, str]) -> str:
-        return f"{'≥' if row[0].relation is Relation.AT_LEAST else '≤'} {row[3]}"
+        return f"{'≥' if row[0].relation == '>=' else '≤'} {row[3]}"
 
     def outcome(row: tuple[Check, str, str, str]) -> Tone:
         return Tone.BETTER if row[0].passed else Tone.OPEN if row[0].undecided else Tone.BAD

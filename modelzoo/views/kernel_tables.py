@@ -13,7 +13,6 @@ from modelzoo.document import Block, Column, Rows, Table, lines
 from modelzoo.formatting import counted, number, share, significant
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import ClassVerdict, Evidence, NotReplayed, Product, ProofSource, Subnormals
-from modelzoo.records.faults import Fault
 from modelzoo.records.profile import LayerRow, OperatorRow, Profile, Shape
 from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.results.summary import SummaryRow
@@ -261,10 +260,10 @@ def fault_text(product: Product) -> str:
     wrong = product.wrong
     if wrong is None:
         return ""
-    if wrong.fault is Fault.OTHER_ROW:
+    if wrong.fault == "other row":
         return f"a NaN in one row of its left operand spoils {wrong.outputs} of {wrong.compared} rows of the output"
     of = f"{wrong.outputs:,} of {wrong.compared:,} outputs"
-    if wrong.fault is Fault.NOT_FINITE:
+    if wrong.fault == "not finite":
         return f"{of} are not finite where the exact ones are, or the reverse"
     excess = (
         "without bound" if wrong.excess is None else f"{significant(wrong.excess, 2)} times as far as rounding explains"

@@ -13,14 +13,13 @@ from modelzoo.document import Block, Notices, Section, lines, named
 from modelzoo.formatting import share
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.load import Load
+from modelzoo.records.race import Throughput, Tuning
 from modelzoo.records.run import Latency, Result
-from modelzoo.records.throughput import Throughput
-from modelzoo.records.tuning import Tuning
+from modelzoo.records.serving import Load
 from modelzoo.results import load as loads
 from modelzoo.results import summary
 from modelzoo.results import tuning as searches
-from modelzoo.results.pipeline import pipelines
+from modelzoo.results.parts import pipelines
 from modelzoo.results.refusals import contradictions
 from modelzoo.results.summary import SummaryRow, is_unproven, rows
 from modelzoo.views import findings, kernel_tables, load, proof, tables, throughput, tuning, validity

@@ -20,11 +20,11 @@ from modelzoo.formatting import (
     without_options,
 )
 from modelzoo.frozen import replace
-from modelzoo.records.load import Flaw, GeneratorPlace, InvalidReason, Load, LoadRun, LoadSession, Scenario
+from modelzoo.records.serving import Flaw, GeneratorPlace, InvalidReason, Load, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
-from modelzoo.stats.early_stopping import upper_estimate
 from modelzoo.stats.intervals import Interval
+from modelzoo.stats.latency_bound import upper_estimate
 from modelzoo.views.differences import grouped
 from modelzoo.views.speed import PERCENTILES, rounded
 from modelzoo.warning import Severity

@@ -10,20 +10,19 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.compare import Question, compare, gate
+from modelzoo.comparison.estimate import Side, StoredResult
 from modelzoo.comparison.machines import Price, prices_of
-from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.comparison.pairing import make_side
 from modelzoo.document import Block, Column, Details, Notices, Page, Pictures, Rows, Section, Table, known, lines
 from modelzoo.errors import InputError
 from modelzoo.formatting import MISSING, counted, seconds
 from modelzoo.frozen import replace
-from modelzoo.records.load import Load
+from modelzoo.records.race import Throughput, Tuning
 from modelzoo.records.run import Result, RunReport, ValidityEntry
-from modelzoo.records.throughput import Throughput
-from modelzoo.records.tuning import Tuning
+from modelzoo.records.serving import Load
 from modelzoo.results import summary
 from modelzoo.results import tuning as results_tuning
-from modelzoo.results.pipeline import pipelines
+from modelzoo.results.parts import pipelines
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import circumstances, details, differences, kernel_tables, kinds, tables, validity
 from modelzoo.views import compare as compare_view

@@ -22,10 +22,10 @@ from modelzoo.formatting import counted, duration, for_people, percent
 from modelzoo.machine.diagnosis import system_warnings
 from modelzoo.machine.linux import format_cpu_list
 from modelzoo.plan import Effort
-from modelzoo.records.load import GeneratorPlace, Load, Scenario
 from modelzoo.records.machine import Machine, Topology
+from modelzoo.records.race import Configuration, InstancePlace, Throughput
 from modelzoo.records.run import Result, Run
-from modelzoo.records.throughput import Configuration, InstancePlace, Throughput
+from modelzoo.records.serving import GeneratorPlace, Load, Scenario
 from modelzoo.serve.places import idle_cores, most_cores, most_instances, quota_in_cores
 from modelzoo.views.differences import grouped
 from modelzoo.views.judgement import judged_so_far

@@ -15,8 +15,8 @@ from importlib.resources import files
 
 from modelzoo import __version__
 from modelzoo.frozen import replace
+from modelzoo.records.coverage import Argument, ProductCall
 from modelzoo.records.evidence import Evidence, Product
-from modelzoo.records.faults import Argument, Fault, ProductCall
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.run import Result, RunReport, SideReport
 from modelzoo.setting import ResolvedSetting, fields, option_name, value_text
@@ -176,7 +176,7 @@ def script(
         }
         switches = list(map(switch, report.switches))
     row = None
-    if product.wrong is not None and product.wrong.fault is Fault.OTHER_ROW and call.rows is not None:
+    if product.wrong is not None and product.wrong.fault == "other row" and call.rows is not None:
         row = (call.arguments[call.rows].shape or (0, 0))[-2] // 2
     # Of negative factors too, the sum of absolute values is wanted.
     factors = {each.name: each.value for each in call.arguments if each.name in ("alpha", "beta")}

@@ -20,14 +20,13 @@ from functools import cache
 from pathlib import PurePath
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+from modelzoo.comparison.estimate import StoredResult
 from modelzoo.comparison.machines import Price
-from modelzoo.comparison.model import StoredResult
 from modelzoo.formatting import launcher_names
 from modelzoo.frozen import ARGUMENT, DATA, MESSAGE, PUBLIC, field_names, replace
-from modelzoo.records.load import Scenario
+from modelzoo.records.race import Goal, Smt
 from modelzoo.records.run import Result, ValidityEntry
-from modelzoo.records.throughput import Smt
-from modelzoo.records.tuning import Goal
+from modelzoo.records.serving import Scenario
 from modelzoo.records.validity import Validity
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import fields, option_name

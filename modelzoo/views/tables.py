@@ -16,8 +16,7 @@ from modelzoo.formatting import MISSING, apart, counted, seconds, share, signifi
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.timing import SYNCHRONIZED, Place
-from modelzoo.results.generation import DecodingRead, GenerationLevels
-from modelzoo.results.pipeline import SUM_TOLERANCE, PipelineLevels
+from modelzoo.results.parts import SUM_TOLERANCE, DecodingRead, GenerationLevels, PipelineLevels
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
 from modelzoo.views import differences, proof

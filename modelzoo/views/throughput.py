@@ -7,23 +7,20 @@ import shlex
 from collections.abc import Sequence
 
 from modelzoo import stats
-from modelzoo.comparison.model import Row as ComparedRow
+from modelzoo.comparison.estimate import Row as ComparedRow
 from modelzoo.document import Block, Column, Table, Tone, columns_of, first_line, named
 from modelzoo.formatting import MISSING, apart, counted, cpus, seconds, share, significant, without_options
 from modelzoo.frozen import replace
 from modelzoo.records.machine import quiet_limit
-from modelzoo.records.race import Exclusion, ExclusionKind
+from modelzoo.records.race import Exclusion, ExclusionKind, Smt, Throughput
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Smt, Throughput
 from modelzoo.records.validity import ValidityVerdict
-from modelzoo.results import instance_proof
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST, NO_WINDOW, RoundError
-from modelzoo.results.instance_proof import InstanceKernels, InstancePlacement
-from modelzoo.results.throughput import Backing, Recommendation, Row
+from modelzoo.results.proof import InstanceKernels, InstancePlacement, instance_kernels, instance_placement
+from modelzoo.results.throughput import Recommendation, Row
 from modelzoo.stats import Outcome, race
-from modelzoo.stats.latency_bound import BoundOutcome
 from modelzoo.views.speed import PERCENTILES, UNPROVEN, is_qualified, outcome_text, ratio, reason, rounded_value, within
 
 _OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price"}
@@ -42,7 +39,7 @@ def document(result: Result) -> list[Block]:
     if recommended is not None:
         best = recommended.row
         is_narrow = best.throughput is not None and best.throughput.half_width < 1
-        is_certain = is_narrow and recommended.backing is not Backing.UNCONFIRMED
+        is_certain = is_narrow and recommended.backing != "unconfirmed"
         tone = Tone.STRONG if is_certain and (best.meets or best.judged is None) else Tone.OPEN
     shown: list[Block] = [
         first_line(f"{found.workload}: {answer(result)}", tone),
@@ -75,7 +72,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         f"{found.unit}/s": "failed" if row.throughput is None and row.failed else rate(row.throughput),
         "counting": MISSING if math.isinf(row.off) else f"±{share(row.off)}",
         **{name: seconds(row.percentiles.get(name), 3) for name in PERCENTILES},
-        "bound": MISSING if bound is None or row.judged is None or not row.rounds else row.judged.outcome.value,
+        "bound": MISSING if bound is None or row.judged is None or not row.rounds else row.judged.outcome,
         "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
         "efficiency": share(row.efficiency, 0),
         "memory": MISSING if row.memory is None else f"{row.memory / 1e9:.2f} GB",
@@ -164,9 +161,9 @@ def answer(result: Result) -> str:
     else:
         said += f" is the fastest that may meet {bound.text}, but whether it does cannot be said{_wanting(best)}"
     said += f": {rate(best.throughput)} {found.unit}/s"
-    if recommended.backing is Backing.CONFIRMED:
+    if recommended.backing == "confirmed":
         said += f", measured again {'once' if best.rounds == 1 else f'in {best.rounds} rounds'} after the choice"
-    elif recommended.backing is Backing.UNCONFIRMED:
+    elif recommended.backing == "unconfirmed":
         said += ", which is not confirmed: it comes from the rounds that chose it, and the best of several is partly "
         said += "luck"
     if best.latency is not None:
@@ -256,18 +253,18 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
         said += [f"{name}: failed: {_error(error)}" for error in row.errors]
         if row.exclusion is not None:
             said.append(f"{name}: {_excluded(row, row.exclusion, rows, found.bound)}")
-        elif row.judged is not None and row.judged.outcome is BoundOutcome.UNDECIDED and row.rounds:
+        elif row.judged is not None and row.judged.outcome == "undecided" and row.rounds:
             said.append(f"{name}: whether it meets the bound cannot be said with 99 % confidence{_wanting(row)}")
     said += [
         f"{row.configuration.name}, measured again: failed: {_error(error)}" for row in again for error in row.errors
     ]
-    kernels = [instance_proof.kernels(result, row) for row in rows]
+    kernels = [_instance_kernels(result, row) for row in rows]
     known = [each for each in kernels if each is not None]
     if len({each.instances for each in known}) > 1 and all(each.are_same for each in known):
         said.append("every configuration: the same kernels ran in all instances")
     else:
         said += _per_row(rows, list(map(_kernels, kernels)))
-    said += _per_row(rows, [_placement(instance_proof.placement(found, row)) for row in rows])
+    said += _per_row(rows, [_placement(instance_placement(results.instances_of(found, row))) for row in rows])
     # What else used the CPUs.
     usages, allowed = [run.usage for run in found.runs if run.usage is not None], found.machine.threads.affinity
     other = [each.other_cores for each in usages if (each.other_cores or 0) > quiet_limit(allowed, each.resolution)]
@@ -309,7 +306,12 @@ def _excluded(row: Row, exclusion: Exclusion, rows: Sequence[Row], bound: Latenc
 def same_kernels(result: Result) -> str:
     """Whether all instances of the recommended configuration ran the kernels of the audited one; empty without one."""
     recommended = results.recommendation(result)
-    return "" if recommended is None else _kernels(instance_proof.kernels(result, recommended.row))
+    return "" if recommended is None else _kernels(_instance_kernels(result, recommended.row))
+
+
+def _instance_kernels(result: Result, row: Row) -> InstanceKernels | None:
+    audited = results.context(result, row.configuration.group)
+    return instance_kernels(audited, results.instances_of(results.of(result), row))
 
 
 def _kernels(found: InstanceKernels | None) -> str:

@@ -117,8 +117,8 @@ class Checksum(msgspec.Struct, frozen=True):
     def verification(self) -> Verification:
         """How far the file was compared with what the checkpoint declares."""
         if len(self.published) == SHA256_DIGITS:
-            return Verification.FULL
-        return Verification.PARTIAL if self.published else Verification.NONE
+            return "full"
+        return "partial" if self.published else "none"
 
 
 def find_checkpoint(checkpoint: Checkpoint) -> Path | None:

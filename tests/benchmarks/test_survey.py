@@ -18,7 +18,7 @@ from places import ROOT
 from modelzoo.cli.app import make_parser
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode_json
-from modelzoo.records.doctor import DoctorReport
+from modelzoo.records.profile import DoctorReport
 from modelzoo.results import store
 
 PEOPLE = ("build-host-7", "mallory")

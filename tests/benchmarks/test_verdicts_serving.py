@@ -13,8 +13,7 @@ from load_generator import lindley, m_d_1_wait
 from promises import Promise, Replayed
 
 from modelzoo.stats import level_interval
-from modelzoo.stats.early_stopping import shows
-from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, Round
+from modelzoo.stats.latency_bound import BoundJudgement, Round, shows
 
 FEW = {
     "throughput": 60,
@@ -70,10 +69,10 @@ def test_a_bound_that_is_met_by_the_pooled_percentile_is_found_out(monkeypatch: 
     def pooled(rounds: Sequence[Round], percent: float, limit: float) -> BoundJudgement:
         every = [value for found in rounds for each in found for value in each]
         met = shows(len(every), sum(value > limit for value in every), percent / 100)
-        return BoundJudgement(BoundOutcome.MET if met else BoundOutcome.UNDECIDED)
+        return BoundJudgement("met" if met else "undecided")
 
     monkeypatch.setattr(serving.latency_bound, "judge", pooled)
-    assert problem(partial(serving.replay_bound, serving.DIFFERING, 90, BoundOutcome.MET), 60)
+    assert problem(partial(serving.replay_bound, serving.DIFFERING, 90, "met"), 60)
 
 
 def test_requests_that_count_as_independent_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +89,7 @@ def test_a_recommendation_from_the_rounds_that_chose_it_is_found_out(monkeypatch
     results = serving.throughput_results
 
     def flattered(result: Any) -> Any:
-        return results.Recommendation(results.best(results.rows(result), None), results.Backing.UNCONFIRMED, ())
+        return results.Recommendation(results.best(results.rows(result), None), "unconfirmed", ())
 
     monkeypatch.setattr(results, "recommendation", flattered)
     assert problem(promise_of("8 equal", "is over"), 100)

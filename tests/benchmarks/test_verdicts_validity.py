@@ -9,7 +9,7 @@ import pytest
 import verdicts_validity as verdicts
 from promises import Promise, Replayed
 
-from modelzoo.records.validity import Check, Relation, ValidityVerdict
+from modelzoo.records.validity import Check, ValidityVerdict
 from modelzoo.validity import bounds
 from modelzoo.validity.rows import column, mean
 
@@ -50,7 +50,7 @@ def test_a_verdict_by_the_observed_value_is_detected() -> None:
         pictures = verdicts.classified(random, 500, 0.0101)
         ratio = mean(pictures, "top1_tested") / mean(pictures, "top1_reference")
         passed = ratio >= 0.99
-        check = Check("accuracy", ratio, Relation.AT_LEAST, 0.99, passed, None, undecided=not passed)
+        check = Check("accuracy", ratio, ">=", 0.99, passed, None, undecided=not passed)
         return verdicts.verdict_of([check], 500)
 
     replay = partial(verdicts.count_verdicts, observed, ValidityVerdict.VALID)

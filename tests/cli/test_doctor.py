@@ -18,9 +18,8 @@ from modelzoo.cli import doctor
 from modelzoo.engines.torch import devices
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode
-from modelzoo.records.doctor import DOCTOR_SCHEMA, DoctorReport
 from modelzoo.records.machine import Machine
-from modelzoo.records.profile import Ceilings
+from modelzoo.records.profile import DOCTOR_SCHEMA, Ceilings, DoctorReport
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from modelzoo.cli.files import machine_price, read_prices, result_files, short_n
 from modelzoo.cli.options import Fleet
 from modelzoo.comparison.machines import Price
 from modelzoo.errors import InputError, UsageError
-from modelzoo.records.throughput import MachinePrice
+from modelzoo.records.race import MachinePrice
 from modelzoo.workload import discovery
 
 CREATED = "2026-01-02T03:04:05+0000"

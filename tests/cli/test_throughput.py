@@ -15,7 +15,7 @@ from toy_workloads import MLP
 from modelzoo.machine import cpu as machine_topology
 from modelzoo.machine import facts
 from modelzoo.records.protocol import Preparation
-from modelzoo.records.throughput import ConfigurationRun
+from modelzoo.records.race import ConfigurationRun
 from modelzoo.results import store
 from modelzoo.results import throughput as results
 from modelzoo.serve import configurations as search

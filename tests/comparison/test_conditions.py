@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from record_strategies import values
 
 from modelzoo.comparison.conditions import Conditions, Difference, conditions, groups
-from modelzoo.comparison.model import Row
+from modelzoo.comparison.estimate import Row
 from modelzoo.frozen import replace
-from modelzoo.records.accelerator import Accelerator, AcceleratorUse
-from modelzoo.records.libraries import Libraries, Library
+from modelzoo.records.equipment import Accelerator, AcceleratorUse, Libraries, Library
 from modelzoo.records.machine import Machine, Threads
 from modelzoo.records.run import EnvironmentChanges, RunReport
 from modelzoo.results.refusals import SideSetting

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from interleaved_sides import CLASSIFIER, SHAPES, audited, checked, use
 
 from modelzoo.comparison.compare import compare_interleaved
+from modelzoo.comparison.estimate import Row, StoredResult
 from modelzoo.comparison.explanations import (
     EVERYTHING_ELSE,
     MOST_PARTS,
@@ -18,7 +19,6 @@ from modelzoo.comparison.explanations import (
     explanation,
     kernel_changes,
 )
-from modelzoo.comparison.model import Row, StoredResult
 from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.frozen import replace
 from modelzoo.records.coverage import TimeShare

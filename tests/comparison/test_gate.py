@@ -19,7 +19,7 @@ from modelzoo.comparison.compare import (
     compare_interleaved,
     gate,
 )
-from modelzoo.comparison.model import StoredResult
+from modelzoo.comparison.estimate import StoredResult
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result

@@ -14,7 +14,6 @@ from fake_runs import make
 from modelzoo.comparison.machines import (
     Cost,
     IdleCores,
-    OneDevice,
     Price,
     Rates,
     costs,
@@ -26,7 +25,7 @@ from modelzoo.comparison.machines import (
 )
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.accelerator import Accelerator, AcceleratorUse
+from modelzoo.records.equipment import Accelerator, AcceleratorUse
 from modelzoo.records.machine import Threads
 from modelzoo.results.refusals import Metric
 from modelzoo.setting import Setting
@@ -101,7 +100,7 @@ KVM = {"hypervisor": "KVM", "architecture": "x86_64"}
         ({**KVM, "vcpus_per_core": None}, 16.0, 4.0, 2.0, None),
         ({**KVM, "architecture": "aarch64", "vcpus_per_core": 1}, 16.0, 2.0, 2.0, None),
         ({**KVM, "architecture": "aarch64", "vcpus_per_core": None}, 16.0, 2.0, 2.0, None),
-        ({"device": "cuda"}, 16.0, None, None, OneDevice("cuda")),
+        ({"device": "cuda"}, 16.0, None, None, "cuda"),
         ({"metric": Metric.THROUGHPUT}, 1.0, 0.125, 0.125, None),
     ],
 )

@@ -8,7 +8,7 @@ from load_results import load
 from load_results import result as load_result
 from proven_results import BF16, FP32, session, session_of, side
 
-from modelzoo.comparison.model import StoredResult
+from modelzoo.comparison.estimate import StoredResult
 from modelzoo.comparison.pairing import Pairing, make_side, pairs, parse_pairing, settings_of
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace

@@ -12,14 +12,14 @@ from instances import served
 from proven_results import session, side
 
 from modelzoo.comparison.compare import Comparison, Question, compare, gate
+from modelzoo.comparison.estimate import Row, StoredResult
 from modelzoo.comparison.machines import Price, prices_of
-from modelzoo.comparison.model import Row, StoredResult
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.machine import Threads
+from modelzoo.records.race import MachinePrice
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import MachinePrice
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.refusals import Metric, Obstacle
 from modelzoo.setting import Setting

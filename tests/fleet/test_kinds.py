@@ -9,7 +9,7 @@ from fake_runs import MACHINE, make, result_of
 
 from modelzoo.fleet.hosts import HostResult, installed, kind_of, kinds
 from modelzoo.frozen import replace
-from modelzoo.records.hosts import FleetComparison, HostDifference, HostKind, Uncompared
+from modelzoo.records.fleet import FleetComparison, HostDifference, HostKind
 from modelzoo.records.machine import Machine
 from modelzoo.records.race import Stage, StageKind
 from modelzoo.records.serving import LatencyBound
@@ -45,7 +45,7 @@ def test_kinds_are_told_apart_by_what_cannot_be_set() -> None:
     assert kind_of(replace(MACHINE, cpu="Neoverse-V1")) != kind_of(MACHINE)
     found = kinds([host(0, 0.1), host(1, 0.1), host(2, 0.1, replace(PERFORMANCE, cpu="Neoverse-V1"))])
     assert [each.hosts for each in found] == [("host-0", "host-1"), ("host-2",)]
-    assert found[0].uncompared is Uncompared.FEW_HOSTS
+    assert found[0].uncompared == "fewer than three hosts"
     notes = comparison_notes(FleetComparison((), found))
     assert "two hosts of this kind, and it takes three to say which one is odd." in notes[0]
     assert any("Hosts of different kinds are not compared" in note for note in notes)
@@ -97,7 +97,7 @@ def test_a_setting_that_failed_on_one_host_is_compared_on_the_others() -> None:
     failed = HostResult("host-9", result_of(make(None, machine=PERFORMANCE)))
     kind, notes = compared([*both, timed(8, {"fp32": wobble(8)}), failed])
     assert kind.uncompared is None
-    assert kinds([HostResult("a", result_of())])[0].uncompared is Uncompared.NOT_MEASURED
+    assert kinds([HostResult("a", result_of())])[0].uncompared == "nothing was measured"
     assert {each.host for each in kind.levels} == {f"host-{rank}" for rank in range(9)}
     assert {each.host for each in kind.levels if each.subject == "toy bf16"} == {f"host-{rank}" for rank in range(8)}
     assert "none of 9 hosts is odd" in notes[0]

@@ -19,8 +19,7 @@ from modelzoo.frozen import replace
 from modelzoo.measure import jobs
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.codec import encode_json
-from modelzoo.records.fleet import JudgedBy, Shard, ShardPlan, ShardResult
-from modelzoo.records.hosts import ShardingReport
+from modelzoo.records.fleet import JudgedBy, Shard, ShardingReport, ShardPlan, ShardResult
 from modelzoo.records.partial import PartialResult
 from modelzoo.records.run import Observed, Provenance, SideReport
 from modelzoo.results import store

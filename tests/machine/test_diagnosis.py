@@ -9,7 +9,7 @@ from example_machine import CEILINGS, LIBRARIES, OPENMP, QUIET, SERVER, machine_
 
 from modelzoo.frozen import replace
 from modelzoo.machine.diagnosis import diagnose, system_warnings, usage_warnings
-from modelzoo.records.libraries import Library
+from modelzoo.records.equipment import Library
 from modelzoo.records.machine import CpuUsage, Machine, NumaNode, Threads
 from modelzoo.records.profile import Ceilings, Gemm
 from modelzoo.warning import WarningMessage

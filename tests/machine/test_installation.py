@@ -28,7 +28,7 @@ from modelzoo.machine.installation import (
     supported_threads,
 )
 from modelzoo.records.codec import encode
-from modelzoo.records.libraries import Library
+from modelzoo.records.equipment import Library
 
 
 @pytest.mark.parametrize(

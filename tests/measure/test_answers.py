@@ -29,7 +29,7 @@ from modelzoo.records.protocol import Answer, Assignment, Message, Preparation, 
 from modelzoo.records.run import Prepared, RunReport
 from modelzoo.records.run_report import Observed
 from modelzoo.records.serving import InstanceReport
-from modelzoo.records.workload import LocalWeights, Verification, Weights, WeightsKind
+from modelzoo.records.workload import LocalWeights, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 
 HERE = Setting(weights="/home/me/w.pth", input="/data/pictures")
@@ -177,7 +177,7 @@ def test_a_report_is_of_what_the_worker_was_given() -> None:
     for lie in (
         changed(REPORT, setting=REPORT.setting.replace(batch=1000)),
         changed(REPORT, weights=replace(own, sha256="0")),
-        changed(REPORT, weights=replace(own, verification=Verification.FULL)),
+        changed(REPORT, weights=replace(own, verification="full")),
     ):
         for answer in (lie, InstanceReport(Placement((1,), (0,)), Observed(), 0, QUIET, 0.1, 0.1, 0.1, (), lie)):
             with pytest.raises(WorkerError) as error:

@@ -28,10 +28,8 @@ from modelzoo.records.timing import (
     LATENCY,
     PER_TOKEN,
     Generated,
-    SamplingStop,
     Series,
     Timing,
-    WarmUpEnd,
 )
 from modelzoo.setting import Setting
 from modelzoo.workload import Generation, Workload
@@ -96,7 +94,7 @@ def test_times_between_tokens_are_those_of_the_samples(device: SimulatedDevice) 
     clock = clock_on(device)
     cold, *samples = [clock.time(lambda: None) for _ in range(3)]
     series = Series(LATENCY, tuple(each[LATENCY] for each in samples))
-    timing = Timing(cold[LATENCY], (), (series,), LATENCY, WarmUpEnd.FIXED, SamplingStop.ITERATIONS)
+    timing = Timing(cold[LATENCY], (), (series,), LATENCY, "fixed", "iterations")
     found = clock.with_tokens(timing).find(BETWEEN_TOKENS)
     assert found is not None
     assert [round(1e3 * value, 1) for value in found.values] == [3.2, 3.3, 3.4] * 2

@@ -26,7 +26,7 @@ from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.protocol import Assignment, Looks, Message, PrepareJob, Progress, Send
 from modelzoo.records.run import RunReport
 from modelzoo.records.run_report import Compilation
-from modelzoo.records.timing import LATENCY, SamplingStop, Series, Timing, WarmUpEnd
+from modelzoo.records.timing import LATENCY, Series, Timing
 from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
@@ -133,7 +133,7 @@ def test_peak_memory_is_that_of_the_timing(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_first_answer_includes_compiling(made: Compilation | None, expected: float) -> None:
     """Whether the first call belongs to compiling, comes after it, or nothing was compiled."""
     steady = Series(LATENCY, (1.0,))
-    timing = Timing(3.0, (), (steady,), LATENCY, WarmUpEnd.FIXED, SamplingStop.ITERATIONS)
+    timing = Timing(3.0, (), (steady,), LATENCY, "fixed", "iterations")
     assert first_answer(made, timing) == expected
 
 

@@ -19,7 +19,7 @@ from modelzoo.frozen import replace
 from modelzoo.measure import jobs, rounds
 from modelzoo.measure.jobs import Event, Request
 from modelzoo.measure.rounds import blocks, capacity, device_capacity
-from modelzoo.records.accelerator import Accelerator, AcceleratorUse
+from modelzoo.records.equipment import Accelerator, AcceleratorUse
 from modelzoo.records.protocol import Assignment, Job, Looks, Preparation, PrepareJob, Progress, Send
 from modelzoo.records.run import EnvironmentChanges, Prepared, RunReport
 from modelzoo.records.validity import ValidityRequest

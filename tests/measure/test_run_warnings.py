@@ -11,14 +11,13 @@ from fake_runs import evidence, make
 
 from modelzoo.frozen import replace
 from modelzoo.measure.reporting import run_warnings
-from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.canary import Canary, CanaryVerdict
+from modelzoo.records.equipment import Accelerator, AcceleratorUse, ComputeLibrary, Library, Reading
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
-from modelzoo.records.libraries import ComputeLibrary, Library
 from modelzoo.records.machine import CpuUsage, NumaNode, Threads
 from modelzoo.records.profile import Gemm
 from modelzoo.records.run import EnvironmentChanges, Turn
-from modelzoo.records.timing import SamplingStop, Series, Timing, WarmUpEnd
+from modelzoo.records.timing import Series, Timing
 from modelzoo.records.workload import Count, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
 
@@ -28,7 +27,7 @@ IDLE = CpuUsage(10.0, 2.0, 0.0, 0.0, 0.01, 0, 0, 0.0)
 FP32 = ResolvedSetting(threads=1)
 BF16 = ResolvedSetting("bf16", "autocast", threads=1)
 TF32 = ResolvedSetting("tf32", threads=1, device="cuda")
-GPU = AcceleratorUse(Accelerator("cuda", 0, "a GPU"), readings=(Reading(Phase.STEADY, 9, throttled=("power cap",)),))
+GPU = AcceleratorUse(Accelerator("cuda", 0, "a GPU"), readings=(Reading("steady", 9, throttled=("power cap",)),))
 BOXES = Count("boxes", 5000, 450, 3200, "a source")
 WORKERS_OWN = machine_with(environment={"OMP_NUM_THREADS": "10000", "DNNL_DEFAULT_FPMATH_MODE": "BF16"})
 HASWELL = machine_with(environment={"OPENBLAS_CORETYPE": "Haswell"})
@@ -73,7 +72,7 @@ def linear(implementation: str = "mkl sgemm", seconds: float = 0.5, **changes: o
 def timing(samples: tuple[float, ...] = (1.0,) * 40) -> Timing:
     """Forty equal samples after a warm-up that settled."""
     series = (Series("latency", samples),)
-    return Timing(1.0, (1.0,) * 10, series, "latency", WarmUpEnd.SETTLED, SamplingStop.INTERVAL)
+    return Timing(1.0, (1.0,) * 10, series, "latency", "settled", "interval")
 
 
 def codes(**changes: Any) -> list[str]:
@@ -99,7 +98,7 @@ def codes(**changes: Any) -> list[str]:
         ({"setting": FP32.replace(threads=10_000)}, ["OVERSUBSCRIBED"]),
         ({"usage": replace(IDLE, other_cores=0.5)}, ["OTHER_LOAD"]),
         ({"usage": replace(IDLE, steal_percent=5.0)}, ["STOLEN_TIME"]),
-        ({"timing": replace(timing(), warmup_end=WarmUpEnd.CAP)}, ["WARMUP_CAP"]),
+        ({"timing": replace(timing(), warmup_end="cap")}, ["WARMUP_CAP"]),
         ({"timing": timing((1.0,) * 2)}, ["FEW_SAMPLES"]),
         ({"timing": timing((1.0,) * 40 + (9.0,))}, ["OUTLIERS"]),
         ({"environment": EnvironmentChanges({"DNNL_DEFAULT_FPMATH_MODE": "BF16"}, {})}, ["SCRUBBED_VARIABLES"]),

@@ -13,8 +13,8 @@ from pipelines import pipeline_run
 from places import ROOT
 
 from modelzoo.frozen import replace
-from modelzoo.records.accelerator import bound_by_launching
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.equipment import bound_by_launching
 from modelzoo.records.partial import LayerError, MatchedPair
 from modelzoo.records.profile import Gemm
 from modelzoo.records.run import Result, Run, SettingRequest

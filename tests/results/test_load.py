@@ -10,7 +10,7 @@ import pytest
 from load_results import BOUND, load, measured
 
 from modelzoo.frozen import replace
-from modelzoo.records.load import Flaw, InstanceUse, InvalidReason, LoadRun, Scenario
+from modelzoo.records.serving import Flaw, InstanceUse, InvalidReason, LoadRun, Scenario
 from modelzoo.results import load as results
 from modelzoo.results.load import lateness, reasons
 from modelzoo.serve.search import Bracket

@@ -14,9 +14,8 @@ from modelzoo.records.profile import Bandwidth, Ceilings, DecodingBytes
 from modelzoo.records.run import Run, Turn
 from modelzoo.records.timing import BETWEEN_TOKENS, DEVICE, ISSUE, LATENCY, MODEL, PER_TOKEN, UNDIVIDED, Series
 from modelzoo.results import store, summary
-from modelzoo.results.generation import GenerationLevels
-from modelzoo.results.noise import noise, variation
-from modelzoo.results.pipeline import pipelines
+from modelzoo.results.obstructions import noise, variation
+from modelzoo.results.parts import GenerationLevels, pipelines
 from modelzoo.results.summary import spans_of
 from modelzoo.setting import Setting
 from modelzoo.views.findings import headline

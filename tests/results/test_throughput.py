@@ -10,13 +10,12 @@ from instances import placement as placed
 
 from modelzoo.frozen import replace
 from modelzoo.records.machine import Placement
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
+from modelzoo.records.race import Exclusion, ExclusionKind, MachinePrice, Stage, StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import MachinePrice
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import RoundError, count, rate, stragglers, uncertainty
-from modelzoo.results.instance_proof import InstanceKernels, kernels, placement
+from modelzoo.results.proof import InstanceKernels, instance_kernels, instance_placement
 from modelzoo.stats.race import Choice
 
 
@@ -124,7 +123,7 @@ def test_what_is_recommended_is_what_was_measured_again() -> None:
     """The rounds that chose it say nothing of its throughput, and the confirmation nothing of the others."""
     found = again(0.1, 0.101, 0.102)
     recommended = results.recommendation(found)
-    assert recommended.backing is results.Backing.CONFIRMED
+    assert recommended.backing == "confirmed"
     assert recommended.row.index == 1
     assert recommended.row.rounds == 3
     assert recommended.row.throughput.value == pytest.approx(4 / 0.101, rel=0.02)
@@ -136,12 +135,12 @@ def test_what_was_not_measured_again_is_not_confirmed() -> None:
     """Because the call was interrupted before; a single configuration needs no confirmation."""
     for found in (again(), replace(again(), payload=replace(results.of(again()), stages=()))):
         recommended = results.recommendation(found)
-        assert recommended.backing is results.Backing.UNCONFIRMED
+        assert recommended.backing == "unconfirmed"
         assert recommended.row.index == 1
         assert results.confirmed(found) == []
     own = configuration(2)
     sole = results.recommendation(result([own], [ran(0, own, n, [0.1, 0.1]) for n in range(2)]))
-    assert sole.backing is results.Backing.SOLE
+    assert sole.backing == "sole"
 
 
 def test_ties_are_what_the_rounds_do_not_tell_apart() -> None:
@@ -202,12 +201,14 @@ def test_the_proof_is_of_every_instance() -> None:
     run = ran(0, own, 0, [0.1, 0.1])
     found = result([own], [run])
     (row,) = results.rows(found)
-    assert kernels(found, row) == InstanceKernels(2, False)
-    proven = placement(results.of(found), row)
+    assert instance_kernels(results.context(found, 0), results.instances_of(results.of(found), row)) == InstanceKernels(
+        2, False
+    )
+    proven = instance_placement(results.instances_of(results.of(found), row))
     assert (proven.instances, proven.elsewhere, proven.unproven) == (2, 0, ())
     first, second = run.instances
     far, lost = (
-        placement(results.of(result([own], [replace(run, instances=(first, replace(second, placement=each)))])), row)
+        instance_placement((first, replace(second, placement=each)))
         for each in (placed(second.place, elsewhere=400_000), Placement((3,), (0,)))
     )
     assert [each.local_share for each in far.unproven] == [pytest.approx(0.6)]

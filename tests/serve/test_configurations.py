@@ -18,9 +18,16 @@ from modelzoo.errors import UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request
 from modelzoo.records.protocol import Preparation
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
+from modelzoo.records.race import (
+    Configuration,
+    ConfigurationRun,
+    Exclusion,
+    ExclusionKind,
+    InstanceRun,
+    Stage,
+    StageKind,
+)
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun
 from modelzoo.results import throughput as results
 from modelzoo.results.store import ResultFile
 from modelzoo.serve import configurations as search
@@ -83,7 +90,7 @@ def test_configurations_alternate_and_the_best_is_measured_again_beside_its_base
     assert results.of(stored.result).stage(StageKind.CONFIRMATION) == confirmation
     recommended = results.recommendation(stored.result)
     assert recommended is not None and recommended.row.scaling is not None
-    assert (recommended.backing, recommended.row.rounds) == (results.Backing.CONFIRMED, 3)
+    assert (recommended.backing, recommended.row.rounds) == ("confirmed", 3)
 
 
 def test_a_single_configuration_or_nothing_that_is_fit_is_not_measured_again(searched: Searched) -> None:

@@ -11,9 +11,9 @@ from topologies import dual_socket, plant_topology, topology
 
 from modelzoo.errors import UsageError
 from modelzoo.machine.cpu import read_topology
-from modelzoo.records.load import GeneratorPlace
 from modelzoo.records.machine import Core, Topology
-from modelzoo.records.throughput import InstancePlace, Smt
+from modelzoo.records.race import InstancePlace, Smt
+from modelzoo.records.serving import GeneratorPlace
 from modelzoo.serve.places import (
     cores_beside_generator,
     generator_place,

@@ -14,8 +14,8 @@ from modelzoo.machine.cpu import read_topology
 from modelzoo.measure.jobs import Event, Request, prepare_job
 from modelzoo.measure.preparation import prepare
 from modelzoo.plan import Plan
-from modelzoo.records.load import LoadSession
-from modelzoo.records.throughput import Configuration, InstancePlace, Smt
+from modelzoo.records.race import Configuration, InstancePlace, Smt
+from modelzoo.records.serving import LoadSession
 from modelzoo.serve import configurations
 from modelzoo.serve.configurations import Task, worker_problem
 from modelzoo.serve.places import generator_place, plan

@@ -11,8 +11,8 @@ from load_results import VirtualServer, load, measured, plan, sessions
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.records.load import BatchCount, Calibration, Flaw, InvalidReason, Load, LoadRun, Scenario
 from modelzoo.records.machine import Throttling
+from modelzoo.records.serving import BatchCount, Calibration, Flaw, InvalidReason, Load, LoadRun, Scenario
 from modelzoo.results.load import RESOLUTION, answer, searches
 from modelzoo.serve import search
 from modelzoo.serve.generator import Reply
@@ -29,7 +29,7 @@ from modelzoo.serve.search import (
     calibrate,
     measure,
 )
-from modelzoo.stats.early_stopping import queries_for
+from modelzoo.stats.latency_bound import queries_for
 from modelzoo.views.load import headline
 
 

@@ -85,7 +85,7 @@ def test_no_other_time_per_process_is_better(cost: float, between: float, tau2: 
     """At equal wall time, the variance of the mean is smallest at the chosen time."""
     found = Components(between, tau2)
     chosen = stats.seconds_per_process(Costs(cost), found, (0.0, math.inf))
-    value, other = (found.variance(seconds) * (cost + seconds) for seconds in (chosen, chosen * factor))
+    value, other = ((found.between + found.tau2 / seconds) * (cost + seconds) for seconds in (chosen, chosen * factor))
     assert value <= other * (1 + 1e-9)
 
 

@@ -11,7 +11,7 @@ from example_machine import machine_with
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.machine import Threads
-from modelzoo.records.tuning import Goal, LeftOut, Obstacle
+from modelzoo.records.race import Goal, LeftOut, Obstacle
 from modelzoo.setting import Setting, choices
 from modelzoo.tuning import grid
 from modelzoo.tuning.grid import LARGEST, Environment

@@ -13,9 +13,8 @@ from toy_workloads import mlp
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.records.race import ExclusionKind, StageKind
+from modelzoo.records.race import ExclusionKind, Goal, StageKind, Tuning
 from modelzoo.records.run import Result, SettingRequest, ValidityEntry
-from modelzoo.records.tuning import Goal, Tuning
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store, tuning
 from modelzoo.setting import Setting

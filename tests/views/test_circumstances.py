@@ -9,8 +9,7 @@ from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER, TWO_CORES, machi
 from printed import printed
 
 from modelzoo.frozen import replace
-from modelzoo.records.doctor import DoctorReport
-from modelzoo.records.profile import UnavailableProduct
+from modelzoo.records.profile import DoctorReport, UnavailableProduct
 from modelzoo.views.circumstances import document, machine_rows
 
 REPORT = DoctorReport(

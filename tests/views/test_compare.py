@@ -10,8 +10,8 @@ from printed import headings, printed, sentences
 from proven_results import BF16, FP32, session, session_of, side
 
 from modelzoo.comparison.compare import Comparison, FailOn, Question, compare, compare_interleaved, gate
+from modelzoo.comparison.estimate import StoredResult
 from modelzoo.comparison.machines import Price
-from modelzoo.comparison.model import StoredResult
 from modelzoo.comparison.pairing import parse_pairing
 from modelzoo.document import Block, Line, Section
 from modelzoo.frozen import replace

@@ -11,7 +11,7 @@ from shown_documents import GPU, on_gpu
 
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.profile import Bound, BoundBy, Flops
+from modelzoo.records.profile import Bound, Flops
 from modelzoo.records.run import Run
 from modelzoo.records.run_report import PREFILL, GenerationPhase
 from modelzoo.results import summary
@@ -69,7 +69,7 @@ def test_a_host_that_waits_for_copies_is_not_said_to_launch() -> None:
     assert "launch-bound" not in f"{said} {findings.remarks(rows)}"
 
 
-BOUND = Bound("fp32", 50.0, 200.0, 0.25, None, None, 0.25, BoundBy.COMPUTE)
+BOUND = Bound("fp32", 50.0, 200.0, 0.25, None, None, 0.25, "compute")
 FLOPS = Flops(5_500_000_000, 1)
 
 
@@ -78,7 +78,7 @@ def test_the_limit_is_shown_if_it_can_be_known(approved: Callable[[str, str], No
     measured = (
         {"flops": FLOPS},
         {"flops": FLOPS, "machine": replace(MACHINE, emulator="qemu")},
-        {"flops": FLOPS, "bound": replace(BOUND, share_of_roof=0.61, bound_by=BoundBy.MEMORY)},
+        {"flops": FLOPS, "bound": replace(BOUND, share_of_roof=0.61, bound_by="memory")},
         {"flops": Flops(2_700_000, 1), "bound": replace(BOUND, gflops=0.42, share_of_ceiling=0.0021)},
         {"flops": replace(FLOPS, missing=("own::mm",)), "bound": BOUND},
         {"flops_problem": "no hooks"},

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from load_results import load, measured
 
 from modelzoo.frozen import replace
-from modelzoo.records.load import Flaw, GeneratorPlace, InvalidReason, Load, Scenario
 from modelzoo.records.machine import Throttling
+from modelzoo.records.serving import Flaw, GeneratorPlace, InvalidReason, Load, Scenario
 from modelzoo.views import load as report
 
 _NONE = Throttling(0, 0.0)

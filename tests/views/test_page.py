@@ -11,11 +11,11 @@ from printed import cells, headings, printed
 from shown_documents import generated, staged
 
 from modelzoo.comparison.compare import Question
-from modelzoo.comparison.model import Side, StoredResult
+from modelzoo.comparison.estimate import Side, StoredResult
 from modelzoo.document import Block, Command, Details, Figure, Lines, Page, Pictures, Section, Table, Tone, first_line
 from modelzoo.frozen import replace
 from modelzoo.records.run import EnvironmentChanges, Result, Thumbnail
-from modelzoo.records.workload import Verification, WeightsKind
+from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store, summary
 from modelzoo.setting import Setting
 from modelzoo.views import circumstances
@@ -196,7 +196,7 @@ def test_what_differs_between_processes_is_named() -> None:
 def test_settings_name_weights_inputs_variables_and_switches() -> None:
     """As they ran; a setting that never ran has only what was asked for."""
     changes = EnvironmentChanges({"A_B": "1"}, {"OMP_NUM_THREADS": "4"})
-    trained = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, name="toy", verification=Verification.PARTIAL)
+    trained = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, name="toy", verification="partial")
     result = result_of(
         make([1.0], inputs_digest="0123456789abcdef", environment=changes, switches=("deterministic",)),
         make([1.0], weights=trained, setting=Setting(batch=2)),

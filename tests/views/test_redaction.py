@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from enum import Enum
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
@@ -22,7 +22,7 @@ from modelzoo.cli.parser import Parser
 from modelzoo.document.written import html
 from modelzoo.frozen import ARGUMENT, MESSAGE, Public, replace
 from modelzoo.records.codec import encode_json
-from modelzoo.records.doctor import DoctorReport
+from modelzoo.records.profile import DoctorReport
 from modelzoo.records.run import Result, SettingRequest, Thumbnail, ValidityEntry
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store
@@ -82,6 +82,8 @@ def filled(kind: Any) -> Any:
         return tuple(filled(part) for part in parts if part is not Ellipsis)
     if origin is dict:
         return {"k": filled(parts[1])}
+    if origin is Literal:
+        return parts[0]
     if isinstance(kind, type) and issubclass(kind, Enum):
         return next(iter(kind))
     if is_record(kind):

@@ -15,8 +15,8 @@ from torch.nn import functional
 
 from modelzoo.cli.files import write_reproducers
 from modelzoo.frozen import replace
+from modelzoo.records.coverage import Argument, ProductCall, WrongOutputs
 from modelzoo.records.evidence import Evidence, Product, ProofVerdict
-from modelzoo.records.faults import Argument, Fault, ProductCall, WrongOutputs
 from modelzoo.records.run import Result, SettingRequest
 from modelzoo.setting import Setting
 from modelzoo.views import proof
@@ -64,9 +64,9 @@ def rounded() -> object:
 
 
 FAULTS = {
-    "garbage": (convolved, lambda: replaced("convolution", garbage), Fault.ERROR),
-    "not finite": (multiplied, lambda: replaced("mm", infinite), Fault.NOT_FINITE),
-    "other row": (multiplied, lambda: replaced("mm", reads_on), Fault.OTHER_ROW),
+    "garbage": (convolved, lambda: replaced("convolution", garbage), "error"),
+    "not finite": (multiplied, lambda: replaced("mm", infinite), "not finite"),
+    "other row": (multiplied, lambda: replaced("mm", reads_on), "other row"),
     "precision": (rounded, lambda: planted("addmm", ROUNDINGS["bf16"]), None),
 }
 
@@ -90,7 +90,7 @@ def test_the_script_fails_as_long_as_the_operator_is_wrong(name: str, capsys: py
     call, fault, kind = FAULTS[name]
     with fault():
         found = found_by_a_replay(call)
-        assert (found.wrong.fault if found.wrong else None) is kind
+        assert (found.wrong.fault if found.wrong else None) == kind
         text = script(found, found.call, evidence(ProofVerdict.WRONG_RESULTS))
         assert exit_code(text) == 1
     assert exit_code(text) == 0
@@ -142,9 +142,9 @@ def test_each_kernel_has_one_script() -> None:
 def test_a_fault_is_said_with_layer_shapes_and_kernel() -> None:
     """In one sentence."""
     for wrong, text in (
-        (WrongOutputs(Fault.ERROR, 4, 64, 0.016, 12.34), "4 of 64 outputs are off, up to 12 times as far as rounding"),
-        (WrongOutputs(Fault.NOT_FINITE, 4, 64, 0.016), "4 of 64 outputs are not finite where the exact ones are"),
-        (WrongOutputs(Fault.OTHER_ROW, 1, 8, 0.016), "a NaN in one row of its left operand spoils 1 of 8 rows"),
+        (WrongOutputs("error", 4, 64, 0.016, 12.34), "4 of 64 outputs are off, up to 12 times as far as rounding"),
+        (WrongOutputs("not finite", 4, 64, 0.016), "4 of 64 outputs are not finite where the exact ones are"),
+        (WrongOutputs("other row", 1, 8, 0.016), "a NaN in one row of its left operand spoils 1 of 8 rows"),
     ):
         found = replace(evidence(ProofVerdict.WRONG_RESULTS), products=(replace(WRONG_CONV, wrong=wrong),))
         said = str(proof.audit(found))

@@ -13,10 +13,9 @@ from instances import configuration, placement, ran, result
 from modelzoo.cli.app import explicit_values, make_parser
 from modelzoo.cli.parser import Parser
 from modelzoo.frozen import replace
-from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind
+from modelzoo.records.race import Configuration, ConfigurationRun, Exclusion, ExclusionKind, Stage, StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
-from modelzoo.records.throughput import Configuration, ConfigurationRun
 from modelzoo.results import throughput as results
 from modelzoo.stats import Interval
 from modelzoo.stats.race import Choice

@@ -11,9 +11,8 @@ from stored_search import STAGES, process, searched
 
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import KernelCalls, KernelDigest, ProofVerdict
-from modelzoo.records.race import Exclusion, ExclusionKind
+from modelzoo.records.race import Exclusion, ExclusionKind, LeftOut, Obstacle
 from modelzoo.records.run import ValidityEntry
-from modelzoo.records.tuning import LeftOut, Obstacle
 from modelzoo.setting import Setting
 from modelzoo.stats.race import Choice
 from modelzoo.views import tuning

@@ -26,7 +26,6 @@ from modelzoo.records.validity import (
     PublishedQuality,
     Reason,
     ReasonKind,
-    Relation,
     Validity,
     ValidityVerdict,
     WorstLayer,
@@ -49,9 +48,9 @@ from modelzoo.views.judgement import (
     verdict,
 )
 
-GOOD = Check("kl", 0.001, Relation.AT_MOST, 0.01, True, 0.001)
-BAD = Check("accuracy", 0.5, Relation.AT_LEAST, 0.99, False, 0.5)
-NEVER = Check("finite", 3.0, Relation.AT_MOST, 0.0, False, None)
+GOOD = Check("kl", 0.001, "<=", 0.01, True, 0.001)
+BAD = Check("accuracy", 0.5, ">=", 0.99, False, 0.5)
+NEVER = Check("finite", 3.0, "<=", 0.0, False, None)
 OPEN = replace(check_value("accuracy", 0.995, {}), passed=False, undecided=True, bound=0.97)
 UNCOMPARED = replace(check_value("tensor_error", None, {}), undecided=True)
 VALIDITY = replace(PICTURES, checks=(GOOD, BAD, NEVER))

@@ -9,7 +9,7 @@ from fake_runs import result_of
 from pipelines import pipeline_run
 
 from modelzoo.records.timing import LATENCY, MODEL, SYNCHRONIZED
-from modelzoo.results.pipeline import pipelines
+from modelzoo.results.parts import pipelines
 from modelzoo.stats import Doubt, Interval, Outcome, Outlook, Verdict
 from modelzoo.views import speed, tables
 from modelzoo.views.speed import outlook_text, verdict_reason

@@ -27,7 +27,7 @@ from modelzoo.engines.protocol import Model, Observed, Unavailable
 from modelzoo.errors import ModelzooError, UsageError, WorkerError
 from modelzoo.machine import installation
 from modelzoo.records.canary import Canary
-from modelzoo.records.libraries import Libraries
+from modelzoo.records.equipment import Libraries
 from modelzoo.records.workload import Export
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload

@@ -48,7 +48,7 @@ from modelzoo.evidence.coverage import AttributedAudit
 from modelzoo.machine import installation
 from modelzoo.machine.installation import installed_release
 from modelzoo.records.canary import Canary
-from modelzoo.records.libraries import Libraries
+from modelzoo.records.equipment import Libraries
 from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Export
 from modelzoo.setting import ResolvedSetting, Setting

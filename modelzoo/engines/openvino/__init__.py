@@ -27,8 +27,8 @@ from modelzoo.evidence.verdict import node_digest
 from modelzoo.machine import installation
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
+from modelzoo.records.equipment import Libraries
 from modelzoo.records.evidence import KernelDigest, LogSource
-from modelzoo.records.libraries import Libraries
 from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting, Setting

@@ -18,7 +18,7 @@ from typing import Any
 
 from modelzoo.engines.protocol import Observed, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError, first_line
-from modelzoo.records.accelerator import Accelerator
+from modelzoo.records.equipment import Accelerator
 from modelzoo.records.evidence import KernelDigest
 
 _MEMORY = re.compile(r"out of memory|can't allocate memory|OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)

@@ -22,8 +22,8 @@ from modelzoo.frozen import replace
 from modelzoo.machine import installation
 from modelzoo.machine.environment import MATH_MODE_VARIABLE
 from modelzoo.records.canary import Canary
+from modelzoo.records.equipment import Libraries
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.run_report import ChangedSwitch

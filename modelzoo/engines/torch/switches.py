@@ -156,21 +156,21 @@ def changed(setting: ResolvedSetting) -> tuple[ChangedSwitch, ...]:
 
     backends, is_fast = torch.backends, setting.bf16_method == "fastmath"
     found: list[tuple[SwitchKind, str, object, object]] = [
-        (SwitchKind.THREADS, "torch.get_num_threads()", setting.threads, torch.get_num_threads()),
-        (SwitchKind.PRECISION, "torch.get_default_dtype()", torch.float32, torch.get_default_dtype()),
+        ("threads", "torch.get_num_threads()", setting.threads, torch.get_num_threads()),
+        ("precision", "torch.get_default_dtype()", torch.float32, torch.get_default_dtype()),
     ]
     precisions = _precision_switches(is_fast, setting.precision == "tf32", cuda=setting.device.startswith("cuda"))
     for name, owner, attribute, wanted in precisions:
-        found.append((SwitchKind.PRECISION, name, wanted, getattr(owner, attribute)))
+        found.append(("precision", name, wanted, getattr(owner, attribute)))
     if needs_math_mode_variable():
         seen = torch.get_float32_matmul_precision()
-        found.append((SwitchKind.PRECISION, "torch.get_float32_matmul_precision()", _HINTS[is_fast], seen))
+        found.append(("precision", "torch.get_float32_matmul_precision()", _HINTS[is_fast], seen))
     deterministic = torch.are_deterministic_algorithms_enabled()
     found += [
-        (SwitchKind.KERNELS, "torch.backends.mkldnn.enabled", setting.backend != "blas", backends.mkldnn.enabled),
-        (SwitchKind.KERNELS, "torch.are_deterministic_algorithms_enabled()", False, deterministic),
-        (SwitchKind.KERNELS, "flush-to-zero", False, flushes_subnormals(setting.threads)),
-        (SwitchKind.KERNELS, "torch.backends.mkldnn.deterministic", False, backends.mkldnn.deterministic),
+        ("kernels", "torch.backends.mkldnn.enabled", setting.backend != "blas", backends.mkldnn.enabled),
+        ("kernels", "torch.are_deterministic_algorithms_enabled()", False, deterministic),
+        ("kernels", "flush-to-zero", False, flushes_subnormals(setting.threads)),
+        ("kernels", "torch.backends.mkldnn.deterministic", False, backends.mkldnn.deterministic),
     ]
     return tuple(ChangedSwitch(kind, name, str(asked), str(seen)) for kind, name, asked, seen in found if asked != seen)
 

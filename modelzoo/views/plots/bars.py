@@ -17,7 +17,7 @@ from modelzoo.document import theme
 from modelzoo.formatting import MISSING, seconds, share, time_unit
 from modelzoo.records.evidence import Evidence, Product
 from modelzoo.records.timing import Place
-from modelzoo.results.pipeline import PipelineLevels
+from modelzoo.results.parts import PipelineLevels
 from modelzoo.views.kernel_tables import layers_text, shapes_text
 from modelzoo.views.plots import Plot, add_legend, captioned, columns, draw_lanes, few, write_number
 

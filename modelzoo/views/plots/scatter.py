@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from modelzoo.document import theme
 from modelzoo.formatting import MISSING, counted, rounded_down, seconds, share, significant, time_unit
-from modelzoo.records.load import Load
 from modelzoo.records.profile import Bound, Ceilings
 from modelzoo.records.run import Result
+from modelzoo.records.serving import Load
 from modelzoo.results import load as load_results
 from modelzoo.results import throughput as throughput_results
-from modelzoo.results.summary import labels_as_run
 from modelzoo.stats import percentile
 from modelzoo.views.plots import HEIGHT, Plot, add_legend, columns, log_scale, number_marks
 
@@ -175,7 +174,7 @@ def roofline_of(result: Result, names: Mapping[int, str] | None = None) -> Plot 
     """
     points: dict[int, tuple[str, Bound]] = {}
     ceilings: Ceilings | None = None
-    labels = labels_as_run(result)
+    labels = result.labels_as_run()
     for run in result.runs:
         report = run.report
         bound = report.bound if report is not None else None

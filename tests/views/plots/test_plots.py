@@ -29,10 +29,10 @@ from modelzoo.formatting import printable
 from modelzoo.frozen import replace
 from modelzoo.records.coverage import TimeShare
 from modelzoo.records.evidence import OperatorClass, OperatorUse, Product, ProofSource, ProofVerdict
-from modelzoo.records.profile import Bound, BoundBy
+from modelzoo.records.profile import Bound
 from modelzoo.records.run import Run
 from modelzoo.records.serving import LatencyBound
-from modelzoo.results.pipeline import pipelines
+from modelzoo.results.parts import pipelines
 from modelzoo.setting import Setting
 from modelzoo.stats import Interval
 from modelzoo.stats.race import Choice
@@ -74,7 +74,7 @@ SERVED = [
     for index, (each, seconds) in enumerate(zip(OWN, (0.10, 0.11, 0.5, 0.3)))
     for number in range(2)
 ]
-BOUND = Bound("fp32", 150.0, 300.0, 0.5, 40.0, 15.0, 0.5, BoundBy.COMPUTE)
+BOUND = Bound("fp32", 150.0, 300.0, 0.5, 40.0, 15.0, 0.5, "compute")
 POINTS = [
     ("resnet50 fp32", replace(BOUND, gflops=146.0, share_of_roof=0.49)),
     ("ssd fp32", replace(BOUND, intensity=44.0)),
