@@ -68,7 +68,7 @@ def test_sessions_of_one_day_that_count_as_days_are_detected(monkeypatch: pytest
 
 def test_a_search_that_confirms_nothing_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The best of the search is said to be faster, whatever the confirmation shows."""
-    monkeypatch.setattr(simulations.choice, "pick", lambda found, steps: SimpleNamespace(winner=min(found)))
+    monkeypatch.setattr(simulations.decisions, "pick", lambda found, steps: SimpleNamespace(winner=min(found)))
     monkeypatch.setattr("modelzoo.stats.comparison.LARGEST_P", 1.0)
     assert problem(simulations.false_winner, 60)
 
