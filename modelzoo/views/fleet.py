@@ -158,13 +158,12 @@ def total_line(results: Sequence[Result]) -> str:
     recommended = [recommendation(result) for result in results]
     names = {each.row.configuration.name for each in recommended if each is not None and each.row.throughput}
     unflattered = [
-        each.row
+        each.row.throughput.value
         for each, result in zip(recommended, results)
-        if each is not None and each.backing != "unconfirmed" and _serves(each.row, result)
+        if each is not None and each.backing != "unconfirmed" and _serves(each.row, result) and each.row.throughput
     ]
     if len(names) == 1 and len(unflattered) == len(results):
-        total = sum(row.throughput.value for row in unflattered if row.throughput)
-        return f"{hosts}: {significant(total)} {unit}/s, the sum of {names.pop()} on each."
+        return f"{hosts}: {significant(sum(unflattered))} {unit}/s, the sum of {names.pop()} on each."
     by_host = [
         {
             row.configuration.name: row.throughput.value
