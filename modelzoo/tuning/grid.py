@@ -52,13 +52,13 @@ MODES: tuple[Changes, ...] = (
 )
 """Engines, execution modes, memory formats and libraries of Linear layers in fp32."""
 BF16: tuple[Changes, ...] = (
-    {**_AUTOCAST},
     {**_AUTOCAST, **_COMPILED},
+    {"precision": "bf16", "engine": "openvino"},
+    {**_CAST, **_COMPILED},
+    {**_AUTOCAST},
+    {**_CAST},
     {**_FASTMATH},
     {**_FASTMATH, **_COMPILED},
-    {**_CAST},
-    {**_CAST, **_COMPILED},
-    {"precision": "bf16", "engine": "openvino"},
     {"precision": "bf16", "engine": "onnxruntime"},
     {**_AUTOCAST, "mode": "script"},
 )
@@ -194,7 +194,9 @@ def _listed(goal: Goal, environment: Environment, batch: int, left_out: dict[Lef
         for factor in (4, 16):
             for changes in ({}, _COMPILED, {"engine": "openvino"}, {"engine": "onnxruntime"}):
                 yield {**changes, "batch": batch * factor}
-    yield from MODES[2:]
+    yield from MODES[2:5]
+    yield from BF16
+    yield from MODES[5:]
     # Half as many threads as there are cores, and one per logical CPU.
     half, logical = environment.threads // 2, environment.logical
     for threads in [*([half] if half >= 1 else []), *([logical] if logical > environment.threads else [])]:
@@ -206,7 +208,6 @@ def _listed(goal: Goal, environment: Environment, batch: int, left_out: dict[Lef
         obstacle = Obstacle.QUOTA if environment.is_limited else Obstacle.ONE_HARDWARE_THREAD
         left_out[LeftOut("threads", str(2 * environment.threads), obstacle)] = None
     yield from MEMORY
-    yield from BF16
     yield from INT8
     yield from LAST
 

@@ -47,8 +47,8 @@ def test_every_axis_is_in_the_list() -> None:
 def test_what_is_missing_is_left_out_with_its_reason() -> None:
     """Once, however many settings it concerns; by the names that options have."""
     missing = (
-        LeftOut("malloc", "tcmalloc", Obstacle.UNAVAILABLE, "it is not installed"),
         LeftOut("precision", "bf16", Obstacle.NO_BF16),
+        LeftOut("malloc", "tcmalloc", Obstacle.UNAVAILABLE, "it is not installed"),
         LeftOut("precision", "int8", Obstacle.NO_DATA),
     )
     found, left_out = grid.declared(Setting(), Goal.LATENCY, Environment(8, 16, missing), batch=1)
@@ -121,3 +121,10 @@ def test_what_is_missing_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None
     assert found["engine", "jittor"].problem == (
         "Jittor is not installed, its environment /nowhere does not exist: run scripts/setup-jittor"
     )
+
+
+def test_a_short_budget_reaches_what_gains_most() -> None:
+    """Compiled bf16, and bf16 of OpenVINO, stand before threads, allocators and expensive ways of compiling."""
+    found, _ = grid.declared(Setting(), Goal.LATENCY, Environment(8, 16), batch=1)
+    first = [(each.precision, each.engine, each.mode) for each in found[:10]]
+    assert {("bf16", "torch", "compile"), ("bf16", "openvino", "eager"), ("fp32", "openvino", "eager")} <= {*first}
