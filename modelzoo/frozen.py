@@ -6,7 +6,6 @@ dataclass, and there are more than a hundred of them to be imported before a sto
 
 from __future__ import annotations
 
-import dataclasses
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +20,8 @@ else:
         """Return a copy of ``value`` in which some fields have other values."""
         if isinstance(value, msgspec.Struct):
             return msgspec.structs.replace(value, **changes)
+        import dataclasses  # few values are: what only shows stored results does without
+
         return dataclasses.replace(value, **changes)
 
 
@@ -47,6 +48,4 @@ def field_names(value: object) -> tuple[str, ...]:
     """The names of the fields of a struct or dataclass, in their order; nothing for any other value."""
     if isinstance(value, msgspec.Struct):
         return value.__struct_fields__
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return tuple(each.name for each in dataclasses.fields(value))
-    return ()
+    return tuple(getattr(value, "__dataclass_fields__", ())) if not isinstance(value, type) else ()

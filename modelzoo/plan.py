@@ -1,4 +1,4 @@
-"""How long and how often a call measures."""
+"""How long and how often a call measures, and what is to be fast."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from typing import Annotated
 import msgspec
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import Word
 from modelzoo.option import Option, duration, fraction
 
 MARGIN = 0.05
 """Default of ``--margin``."""
+
+
+class Goal(Word):
+    """What is to be fast: one forward batch of the given size, or the items of batches of any size."""
+
+    LATENCY = "latency"
+    THROUGHPUT = "throughput"
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -249,10 +249,16 @@ DEFAULTS: dict[str, Any] = dict(zip(Setting.__struct_fields__, Setting.__struct_
 
 
 @cache
+def _annotations() -> dict[str, Any]:
+    """The annotations of all fields but ``options``, evaluated once: ``modelzoo --help`` waits for it."""
+    found = get_type_hints(Setting, include_extras=True)
+    return {name: found[name] for name in Setting.__struct_fields__ if name != "options"}
+
+
+@cache
 def fields() -> dict[str, Field]:
     """The declarations of all fields but ``options``, by name, in the order in which they are shown."""
-    found = get_type_hints(Setting, include_extras=True)
-    return {name: found[name].__metadata__[-1] for name in Setting.__struct_fields__ if name != "options"}
+    return {name: annotation.__metadata__[-1] for name, annotation in _annotations().items()}
 
 
 def _of_reference() -> dict[str, Any]:
@@ -290,10 +296,9 @@ METHOD_OPTIONS = {"bf16": "bf16", "recipe": "int8"}
 """The options that say how a precision is obtained, with the precision that each of them implies."""
 
 
-@cache
 def field_type(name: str) -> type:
     """``bool``, ``int`` or ``str``: what the values of a field are, apart from ``None``."""
-    hint = get_type_hints(Setting)[name]
+    hint = _annotations()[name].__origin__
     return next((kind for kind in (bool, int, str) if hint in (kind, kind | None)), str)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from fake_runs import evidence, make
 
 from modelzoo.frozen import replace
+from modelzoo.plan import Goal
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.race import Exclusion, ExclusionKind, Goal, Stage, StageKind, Tuning
+from modelzoo.records.race import Exclusion, ExclusionKind, Stage, StageKind, Tuning
 from modelzoo.records.run import Result, Run, SettingRequest
 from modelzoo.setting import Setting
 from modelzoo.stats.race import Choice

@@ -12,7 +12,6 @@ import os
 import signal
 import stat
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -170,6 +169,8 @@ def guard(call: Callable[[], int]) -> int:
 
             tell(f"modelzoo: error: {sys.executable} has no module {missing!r}: {installation_advice(missing)}")
         else:
+            import traceback
+
             traceback.print_exc()
             tell("modelzoo: error: this is a defect of modelzoo; please report it with the lines above")
         return 2

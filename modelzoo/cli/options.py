@@ -11,8 +11,7 @@ import msgspec
 
 from modelzoo.cli.parser import Parser
 from modelzoo.option import Option, add_options, add_repeatable, duration, fraction, switch
-from modelzoo.plan import Effort, Plan
-from modelzoo.records.race import Goal
+from modelzoo.plan import Effort, Goal, Plan
 from modelzoo.setting import fields
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from modelzoo.frozen import Argument, Message, Public, Word
+from modelzoo.plan import Goal
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.machine import CpuUsage, Machine, Placement, Positive, Seconds, Topology
 from modelzoo.records.profile import Ceilings
@@ -113,13 +114,6 @@ class Race(msgspec.Struct, frozen=True, kw_only=True):
 
 PRIMITIVES = 1024
 """oneDNN keeps so many primitives unless it is told otherwise (source: its developer guide, "Primitive Cache")."""
-
-
-class Goal(Word):
-    """What is to be fast: one forward batch of the given size, or the items of batches of any size."""
-
-    LATENCY = "latency"
-    THROUGHPUT = "throughput"
 
 
 class Obstacle(Word):

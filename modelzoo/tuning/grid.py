@@ -18,8 +18,9 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine import memory
 from modelzoo.machine.installation import installed_version
 from modelzoo.machine.linux import allowed_cpus
+from modelzoo.plan import Goal
 from modelzoo.records.machine import Machine
-from modelzoo.records.race import Goal, LeftOut, Obstacle
+from modelzoo.records.race import LeftOut, Obstacle
 from modelzoo.setting import DEFAULTS, Setting, value_text
 
 LARGEST = 52

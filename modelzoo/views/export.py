@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
-from xml.etree import ElementTree
 
 from modelzoo import __version__, stats
 from modelzoo.comparison.compare import Comparison, Gate
@@ -202,6 +201,8 @@ def junit(judged: Judged) -> str:
     A row that meets a condition of ``--fail-on`` is a failure. One that is not comparable and was not to fail is
     skipped.
     """
+    from xml.etree import ElementTree  # only this format needs it, and every `report` would wait for it
+
     root = ElementTree.Element("testsuites", name="modelzoo compare")
     for found, gate in judged:
         suite = ElementTree.SubElement(root, "testsuite")

@@ -24,7 +24,8 @@ from modelzoo.comparison.estimate import StoredResult
 from modelzoo.comparison.machines import Price
 from modelzoo.formatting import launcher_names
 from modelzoo.frozen import ARGUMENT, DATA, MESSAGE, PUBLIC, field_names, replace
-from modelzoo.records.race import Goal, Smt
+from modelzoo.plan import Goal
+from modelzoo.records.race import Smt
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.records.serving import Scenario
 from modelzoo.records.validity import Validity

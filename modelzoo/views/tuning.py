@@ -10,7 +10,8 @@ from modelzoo.document import Block, Column, Line, Lines, Notices, Rows, Table, 
 from modelzoo.engines import INSTALL, torchao_installation
 from modelzoo.files import write_atomically
 from modelzoo.formatting import counted, duration, significant
-from modelzoo.records.race import PRIMITIVES, Exclusion, ExclusionKind, Goal, LeftOut, Obstacle, StageKind
+from modelzoo.plan import Goal
+from modelzoo.records.race import PRIMITIVES, Exclusion, ExclusionKind, LeftOut, Obstacle, StageKind
 from modelzoo.records.run import Result, RunReport
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import summary

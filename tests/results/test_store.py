@@ -20,7 +20,8 @@ from stored_results import STORED, name
 
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
-from modelzoo.records.race import Exclusion, ExclusionKind, Goal, Tuning
+from modelzoo.plan import Goal
+from modelzoo.records.race import Exclusion, ExclusionKind, Tuning
 from modelzoo.records.run import FORMAT, Result, SettingRequest, Thumbnail, ValidityEntry
 from modelzoo.results import store, summary
 from modelzoo.results.store import mask

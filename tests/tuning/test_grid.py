@@ -10,8 +10,9 @@ from example_machine import machine_with
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
+from modelzoo.plan import Goal
 from modelzoo.records.machine import Threads
-from modelzoo.records.race import Goal, LeftOut, Obstacle
+from modelzoo.records.race import LeftOut, Obstacle
 from modelzoo.setting import Setting, choices
 from modelzoo.tuning import grid
 from modelzoo.tuning.grid import LARGEST, Environment

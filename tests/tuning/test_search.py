@@ -13,7 +13,8 @@ from toy_workloads import mlp
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.records.race import ExclusionKind, Goal, StageKind, Tuning
+from modelzoo.plan import Goal
+from modelzoo.records.race import ExclusionKind, StageKind, Tuning
 from modelzoo.records.run import Result, SettingRequest, ValidityEntry
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store, tuning
