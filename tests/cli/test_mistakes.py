@@ -182,6 +182,7 @@ def error(*words: object) -> str:
 def test_a_mistake_is_one_line(words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the option, what it was and what it may be; no file is written."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("modelzoo.fleet.cluster.CONNECT_SECONDS", 1.0)
     assert message in error(*shlex.split(words))
     assert [path for path in tmp_path.iterdir() if path.is_file()] == []
 
