@@ -113,7 +113,12 @@ def test_a_lost_terminal_ends_a_call(tmp_path: Path) -> None:
     """The kernel and the shell both send SIGHUP, and what is printed has nowhere to go."""
     master, terminal = pty.openpty()
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), terminal)
-    own = {"start_new_session": True, "preexec_fn": lambda: fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)}
+
+    def in_a_terminal() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
+        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+    own = {"start_new_session": True, "preexec_fn": in_a_terminal}
     with ended(tmp_path, **streams, **own) as call:
         os.close(terminal)
         os.close(master)
