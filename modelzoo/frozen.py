@@ -20,7 +20,7 @@ else:
         """Return a copy of ``value`` in which some fields have other values."""
         if isinstance(value, msgspec.Struct):
             return msgspec.structs.replace(value, **changes)
-        import dataclasses  # few values are: what only shows stored results does without
+        import dataclasses  # here, and below: --help does without
 
         return dataclasses.replace(value, **changes)
 
@@ -48,4 +48,8 @@ def field_names(value: object) -> tuple[str, ...]:
     """The names of the fields of a struct or dataclass, in their order; nothing for any other value."""
     if isinstance(value, msgspec.Struct):
         return value.__struct_fields__
-    return tuple(getattr(value, "__dataclass_fields__", ())) if not isinstance(value, type) else ()
+    import dataclasses
+
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return tuple(each.name for each in dataclasses.fields(value))
+    return ()
