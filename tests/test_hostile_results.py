@@ -259,6 +259,12 @@ def test_no_record_of_a_result_ends_in_a_traceback(data: st.DataObject, tmp_path
     check_formats(hostile, tmp_path, [shown])
 
 
+def test_a_suspect_among_no_layers_is_one_line(tmp_path: Path) -> None:
+    """What the test above drew."""
+    hostile = with_record(EXAMPLES["bert"], ExplainedLayers, ExplainedLayers(layers=(), suspect=0))
+    check_formats(hostile, tmp_path, [("report",)])
+
+
 @pytest.mark.parametrize("name", ["mlp", "tune", "throughput", "load", "bert"])
 def test_nothing_in_a_page_is_markup(name: str, tmp_path: Path) -> None:
     """Names are text: nothing runs, nothing is fetched, and matplotlib takes no label for a formula."""

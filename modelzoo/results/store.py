@@ -294,7 +294,8 @@ def _check_validity(judged: Validity) -> None:
     missing = [name for name in required if name not in judged.figures]
     if missing:
         raise ValueError(f"the judgement of {judged.workload} has no figure {missing[0]}")
-    if judged.layers is not None and not 0 <= (judged.layers.suspect or 0) <= max(0, len(judged.layers.layers) - 1):
+    layers = judged.layers
+    if layers is not None and layers.suspect is not None and not 0 <= layers.suspect < len(layers.layers):
         raise ValueError(f"the judgement of {judged.workload} suspects a layer that it does not have")
     if isinstance(judged.shown, ShownClasses):
         tops = [top for each in judged.shown.changed for top in (each.reference, each.tested)]
