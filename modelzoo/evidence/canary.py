@@ -112,54 +112,20 @@ def _convolution(images: NDArray[Any], weight: NDArray[Any], bias: NDArray[Any])
 
 
 def check_output(
-    operator: str,
-    exact: NDArray[Any],
-    output: NDArray[Any],
-    *,
-    is_quantized: bool = False,
-    kernels: tuple[str, ...] | None = None,
+    case: CanaryCase, output: NDArray[Any], *, is_quantized: bool = False, kernels: tuple[str, ...] | None = None
 ) -> OperatorCheck:
     """Compare what an operator returned with the exact output: root-mean-square error, relative."""
     import numpy as np
 
-    rms = math.sqrt(float(np.mean((output.astype(np.float64) - exact) ** 2)) / float(np.mean(exact**2)))
+    rms = math.sqrt(float(np.mean((output.astype(np.float64) - case.exact) ** 2)) / float(np.mean(case.exact**2)))
     if not math.isfinite(rms):
-        return OperatorCheck(operator, None, CanaryLevel.BROKEN, "the output is not finite", kernels)
-    return OperatorCheck(operator, rms, level_of(rms, is_quantized=is_quantized), kernels=kernels)
+        return OperatorCheck(case.operator, None, CanaryLevel.BROKEN, "the output is not finite", kernels)
+    return OperatorCheck(case.operator, rms, level_of(rms, is_quantized=is_quantized), kernels=kernels)
 
 
 def compared(cases: Sequence[CanaryCase], outputs: Iterable[NDArray[Any]], *, is_quantized: bool = False) -> Canary:
     """Compare what an engine returned for each of ``cases`` with the exact outputs."""
-    return Canary(
-        tuple(
-            check_output(case.operator, case.exact, output, is_quantized=is_quantized)
-            for case, output in zip(cases, outputs)
-        )
-    )
-
-
-def run_canary(device: str = "cpu", dtype: Any = None, watch: Watch | None = None) -> Canary:
-    """Run the operators in torch, but the pointwise convolution, with the setting under test in force.
-
-    Args:
-        device: where the operators run.
-        dtype: the data type of the operators' tensors, as in a model cast to it; ``None``: fp32.
-        watch: the context in which each operator runs, if it is to be known which kernels ran.
-    """
-    import torch
-    from torch.nn import functional
-
-    functions: dict[str, Callable[..., Any]] = {
-        "matmul": torch.mm,
-        "linear": functional.linear,
-        "conv": lambda images, weight, bias: functional.conv2d(images, weight, bias, padding=1),
-    }
-    checks = []
-    for name, function in functions.items():
-        case = canary_case(name)
-        operands = [torch.from_numpy(each).to(device, dtype) for each in (*case.inputs, *case.constants)]
-        checks.append(_compared(case, function, operands, watch))
-    return Canary(tuple(checks))
+    return Canary(tuple(check_output(case, output, is_quantized=is_quantized) for case, output in zip(cases, outputs)))
 
 
 def linear_layer() -> tuple[Any, Any]:
@@ -173,41 +139,44 @@ def linear_layer() -> tuple[Any, Any]:
     return layer, torch.from_numpy(case.inputs[0])
 
 
-def run_quantized_canary(quantize: Callable[[Any, Any], Any], watch: Watch | None = None) -> Canary:
-    """Run the linear layer, quantized; what is not quantized runs as in fp32, so nothing else is checked.
+def run_canary(
+    device: str = "cpu",
+    dtype: Any = None,
+    watch: Watch | None = None,
+    quantize: Callable[[Any, Any], Callable[..., Any]] | None = None,
+) -> Canary:
+    """Run the operators in torch, but the pointwise convolution, with the setting under test in force.
 
     Args:
-        quantize: takes a ``torch.nn.Linear`` and its inputs, and returns its quantized form.
-        watch: as of ``run_canary``.
+        device: where the operators run.
+        dtype: the data type of the operators' tensors, as in a model cast to it; ``None``: fp32.
+        watch: the context in which each operator runs, if it is to be known which kernels ran.
+        quantize: takes a ``torch.nn.Linear`` and its inputs, and returns its quantized form. Only that runs then: what
+            is not quantized runs as in fp32.
     """
-    layer, rows = linear_layer()
-    try:
-        call = quantize(layer, rows)
-    except RuntimeError as error:
-        return Canary((_failed("linear", error),))
-    return Canary((_compared(canary_case("linear"), call, (rows,), watch, is_quantized=True),))
-
-
-def _failed(name: str, error: RuntimeError) -> OperatorCheck:
-    return OperatorCheck(name, None, CanaryLevel.FAILED, str(error).strip().splitlines()[0])
-
-
-def _compared(
-    case: CanaryCase,
-    call: Callable[..., Any],
-    operands: Sequence[Any],
-    watch: Watch | None,
-    *,
-    is_quantized: bool = False,
-) -> OperatorCheck:
-    """Call an operator of torch, and compare its output with the exact one."""
     import torch
+    from torch.nn import functional
 
-    try:
-        with torch.inference_mode(), watch() if watch is not None else nullcontext(lambda: None) as ran:
-            result = call(*operands)
-            kernels = ran()
-        output = result.double().cpu().numpy()
-    except RuntimeError as error:
-        return _failed(case.operator, error)
-    return check_output(case.operator, case.exact, output, is_quantized=is_quantized, kernels=kernels)
+    functions: dict[str, Callable[..., Any]] = {
+        "matmul": torch.mm,
+        "linear": functional.linear,
+        "conv": lambda images, weight, bias: functional.conv2d(images, weight, bias, padding=1),
+    }
+    checks = []
+    for case in map(canary_case, functions if quantize is None else ["linear"]):
+        function = functions[case.operator]
+        operands = [torch.from_numpy(each).to(device, dtype) for each in (*case.inputs, *case.constants)]
+        try:
+            if quantize is not None:
+                layer, rows = linear_layer()
+                function, operands = quantize(layer, rows), [rows]
+            with torch.inference_mode(), watch() if watch is not None else nullcontext(lambda: None) as ran:
+                result = function(*operands)
+                kernels = ran()
+            output = result.double().cpu().numpy()
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0]
+            checks.append(OperatorCheck(case.operator, None, CanaryLevel.FAILED, reason))
+        else:
+            checks.append(check_output(case, output, is_quantized=quantize is not None, kernels=kernels))
+    return Canary(tuple(checks))

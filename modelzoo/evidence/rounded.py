@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
-
-import msgspec
 
 from modelzoo.evidence.references import RULES
 
@@ -19,49 +18,45 @@ PRODUCTS = {name: rule.factors for name, rule in RULES.items() if rule.factors a
 """Which arguments of ATen's products are multiplied. Others, such as ``linear`` and ``einsum``, consist of these."""
 
 
-class Grid(msgspec.Struct, frozen=True):
-    """The numbers that an operand in int8 can have: equidistant, in a range that follows from the operand itself.
+def _to_steps(value: Any, steps: int, *, is_symmetric: bool = True, keep: int | None = None) -> Any:
+    """Round an fp32 tensor to the numbers that an operand in int8 can have: equidistant, in a range that follows from
+    the operand itself.
 
-    Attributes:
+    Args:
+        value: the operand.
         steps: from the smallest to the largest number of the range.
         is_symmetric: whether 0 is in the middle of the range.
         keep: the dimension whose indices have ranges of their own; ``None``: the range is that of the whole tensor.
     """
+    import torch
 
-    steps: int
-    is_symmetric: bool = True
-    keep: int | None = None
-
-    def rounded(self, value: Any) -> Any:
-        """Round an fp32 tensor to the nearest numbers of its range."""
-        import torch
-
-        others = [each for each in range(value.dim()) if self.keep is not None and each != self.keep % value.dim()]
-        where = {"dim": others, "keepdim": True} if others else {}
-        low, high = value.amin(**where).clamp(max=0), value.amax(**where).clamp(min=0)
-        if self.is_symmetric:
-            scale = (2 * torch.maximum(-low, high) / self.steps).clamp(min=_TINY)
-            lowest, highest = -((self.steps + 1) // 2), self.steps // 2  # -128 and 127
-            # Kernels multiply by the reciprocal, which decides about the largest number: it is at 127.5 steps.
-            return (value * (1 / scale)).round().clamp(lowest, highest) * scale
-        scale = ((high - low) / self.steps).clamp(min=_TINY)
-        zero = (-low / scale).round()
-        return ((value / scale).round() + zero).clamp(0, self.steps).sub(zero) * scale
+    others = [each for each in range(value.dim()) if keep is not None and each != keep % value.dim()]
+    where = {"dim": others, "keepdim": True} if others else {}
+    low, high = value.amin(**where).clamp(max=0), value.amax(**where).clamp(min=0)
+    if is_symmetric:
+        scale = (2 * torch.maximum(-low, high) / steps).clamp(min=_TINY)
+        lowest, highest = -((steps + 1) // 2), steps // 2  # -128 and 127
+        # Kernels multiply by the reciprocal, which decides about the largest number: it is at 127.5 steps.
+        return (value * (1 / scale)).round().clamp(lowest, highest) * scale
+    scale = ((high - low) / steps).clamp(min=_TINY)
+    zero = (-low / scale).round()
+    return ((value / scale).round() + zero).clamp(0, steps).sub(zero) * scale
 
 
 _TINY = 1e-30
 """The step of a tensor of zeros."""
-_PER_LAYER, _PER_CHANNEL = Grid(255), Grid(255, keep=-1)
-_OF_ONNX = Grid(255, is_symmetric=False)
-_RANGES: dict[str, tuple[Grid | None, Grid]] = {
+Rounding = Callable[[Any], Any]
+_PER_LAYER, _PER_CHANNEL = partial(_to_steps, steps=255), partial(_to_steps, steps=255, keep=-1)
+_8_BITS, _7_BITS = (partial(_to_steps, steps=steps, is_symmetric=False) for steps in (255, 127))
+_RANGES: dict[str, tuple[Rounding | None, Rounding]] = {
     "weight-only": (None, _PER_CHANNEL),
     "weight-only-packed": (None, _PER_CHANNEL),
-    "dynamic-per-tensor": (_OF_ONNX, Grid(254)),
-    "dynamic-per-channel": (_OF_ONNX, Grid(254, keep=-1)),
-    "torchao": (Grid(255, keep=0), _PER_CHANNEL),
-    "dynamic-x86": (Grid(127, is_symmetric=False), _PER_LAYER),
-    "dynamic-onednn": (Grid(127, is_symmetric=False), _PER_LAYER),
-    "dynamic-qnnpack": (Grid(255, is_symmetric=False), _PER_LAYER),
+    "dynamic-per-tensor": (_8_BITS, partial(_to_steps, steps=254)),
+    "dynamic-per-channel": (_8_BITS, partial(_to_steps, steps=254, keep=-1)),
+    "torchao": (partial(_to_steps, steps=255, keep=0), _PER_CHANNEL),
+    "dynamic-x86": (_7_BITS, _PER_LAYER),
+    "dynamic-onednn": (_7_BITS, _PER_LAYER),
+    "dynamic-qnnpack": (_8_BITS, _PER_LAYER),
 }
 """The activations and the weights of each recipe. ``quantize_dynamic`` calls its kernels with ``reduce_range``: 7 bits
 for activations, so that sums of two products fit into 16 bits; QNNPACK ignores it.
@@ -90,15 +85,12 @@ def rounded_to(precision: str, model: Any, recipe: str | None = None) -> Iterato
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    roundings: dict[str, list[tuple[int, Callable[[Any], Any]]]] = {  # which arguments of each product, and how
-        name: [(place, lambda x: rounded(x, precision)) for place in places] for name, places in PRODUCTS.items()
+    narrow: Rounding = partial(rounded, precision=precision)
+    how = (narrow, narrow) if recipe is None else _RANGES[recipe]
+    roundings = {  # which arguments of each product, and how
+        name: [(place, each) for place, each in zip(PRODUCTS[name], how) if each is not None]
+        for name in (PRODUCTS if recipe is None else WITH_WEIGHTS)
     }
-    if recipe is not None:
-        grids = _RANGES[recipe]
-        roundings = {
-            name: [(place, grid.rounded) for place, grid in zip(PRODUCTS[name], grids) if grid is not None]
-            for name in WITH_WEIGHTS
-        }
 
     class RoundedProducts(TorchDispatchMode):  # type: ignore[misc]  # torch has no types here
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

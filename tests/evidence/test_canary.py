@@ -54,10 +54,10 @@ def test_the_quantized_canary_checks_what_is_quantized() -> None:
     def refuse(layer: Any, rows: Any) -> Any:
         raise RuntimeError("no engine\nmore")
 
-    found = canary.run_quantized_canary(lambda layer, rows: layer)
+    found = canary.run_canary(quantize=lambda layer, rows: layer)
     assert levels(found) == {"linear": "fp32"}
     assert found.verdict("int8") == "not active"
-    (check,) = canary.run_quantized_canary(refuse).operators
+    (check,) = canary.run_canary(quantize=refuse).operators
     assert (check.level, check.detail) == ("failed", "no engine")
 
 
@@ -105,7 +105,7 @@ def test_the_error_shows_to_how_many_bits_operands_were_rounded(kept_bits: int, 
     mask = np.uint32((0xFFFFFFFF << (32 - kept_bits)) & 0xFFFFFFFF)
     half = np.uint32(0 if kept_bits == 32 else 1 << (31 - kept_bits))
     left, right = (((each.view(np.uint32) + half) & mask).view(np.float32) for each in case.inputs)
-    assert check_output("matmul", case.exact, left @ right).level is level
+    assert check_output(case, left @ right).level is level
 
 
 def test_operands_are_the_same_in_every_process() -> None:

@@ -147,11 +147,11 @@ class TorchSession:
 
     def canary(self) -> Canary:
         from modelzoo.evidence.audit import watched_kernels
-        from modelzoo.evidence.canary import run_canary, run_quantized_canary
+        from modelzoo.evidence.canary import run_canary
 
         watch = None if self.device is not None else watched_kernels
         if self._setting.recipe is not None:
-            return run_quantized_canary(self._quantized, watch)
+            return run_canary(watch=watch, quantize=self._quantized)
         with autocast(self._setting):
             dtype = dtype_of(self._setting) if self._setting.bf16_method == "cast" else None
             return run_canary(self._setting.device, dtype, watch)
