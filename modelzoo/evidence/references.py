@@ -231,11 +231,11 @@ def _attention(
     value: Any,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    *,
+    *rest: Any,
     attn_mask: Any = None,
     scale: float | None = None,
 ) -> Expected:
-    """Of (batch, heads, length, size): softmax(q·kᵀ·scale + mask)·v."""
+    """Of (batch, heads, length, size): softmax(q·kᵀ·scale + mask)·v. Of CUDA devices, return_debug_mask follows."""
     import torch
 
     batch, heads, length, size = query.shape
@@ -305,6 +305,7 @@ def _rnn(
 
 
 _CONVOLUTION = Rule(_convolution, (0, 1))
+_FLASH = Rule(_attention, kept=("attn_mask",), scales=_attention_scales, rows=0, is_linear=False)
 _BIASED = Rule(_biased_attention, kept=(3,), scales=_attention_scales, rows=0, is_linear=False)
 RULES = {
     "mm": Rule(_product, (0, 1), rows=0),
@@ -323,18 +324,8 @@ RULES = {
     "_convolution_pointwise_": Rule(lambda added, images, *rest: _convolution_pointwise(images, added, *rest)),
     "convolution": _CONVOLUTION,
     "_convolution": _CONVOLUTION,
-    "_scaled_dot_product_flash_attention_for_cpu": Rule(
-        _attention, kept=("attn_mask",), scales=_attention_scales, rows=0, is_linear=False
-    ),
-    # Of CUDA devices: dropout_p, is_causal and return_debug_mask follow.
-    "_scaled_dot_product_flash_attention": Rule(
-        lambda query, key, value, dropout_p=0.0, is_causal=False, *rest, scale=None: _attention(
-            query, key, value, is_causal=is_causal, scale=scale
-        ),
-        scales=_attention_scales,
-        rows=0,
-        is_linear=False,
-    ),
+    "_scaled_dot_product_flash_attention_for_cpu": _FLASH,
+    "_scaled_dot_product_flash_attention": _FLASH,
     "_scaled_dot_product_efficient_attention": _BIASED,
     "_scaled_dot_product_cudnn_attention": _BIASED,
     "mkldnn_rnn_layer": Rule(
