@@ -88,7 +88,7 @@ class RawOutputs(msgspec.Struct, frozen=True):
     Attributes:
         outputs: the arrays of the model's output, in the order of ``modelzoo.engines.export.source.flatten``.
         heads: the arrays that the raw heads of a detector return before NMS (``Workload.heads``), in the order of
-            ``Expected.heads``; empty for other models.
+            ``Batch.heads``; empty for other models.
         structure: how ``outputs`` are nested, if the model says it itself.
         expected: what the torch module computes from the batch in fp32, eager, if the model was made from one in this
             process; there is nothing else then that it could be compared with.

@@ -300,15 +300,6 @@ def recorded_profile(recording: Recording, kinds: Mapping[str, str], evidence: E
     )
 
 
-def timed_calls(nodes: Sequence[Node]) -> list[RecordedCall]:
-    """The calls of an engine's nodes, whose operations and bytes are not known."""
-    return [
-        RecordedCall(Call(each.operator, tuple(filter(None, each.shapes)), None, 0), each.seconds / each.count)
-        for each in nodes
-        for _ in range(each.count)
-    ]
-
-
 def summarize_profile(
     calls: Sequence[RecordedCall],
     iterations: int,

@@ -13,10 +13,12 @@ from typing import Any, ClassVar
 from msgspec.structs import asdict
 
 from modelzoo.engines import INSTALL
-from modelzoo.engines.protocol import Engine, Model, Observed, Session, Unavailable
+from modelzoo.engines.protocol import Engine, Model, Observed, Session, Unavailable, value_and_problem
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.evidence.attribution import summarize_profile, timed_calls
+from modelzoo.evidence.attribution import summarize_profile
 from modelzoo.evidence.coverage import AttributedAudit
+from modelzoo.evidence.flops import Call
+from modelzoo.evidence.recording import RecordedCall
 from modelzoo.evidence.verdict import judge_nodes, node_digest
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import installed_version, package_versions
@@ -50,8 +52,7 @@ class ExportedSession(Session):
             yield option_names(self.options)
 
     def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> Model:
-        if export is None:
-            raise UsageError(f"{workload.name} has not been exported for {self._engine.title}; run it through modelzoo")
+        assert export is not None, "its models are exported"
         return self._engine.model(self, workload, inputs, export)
 
     def canary(self) -> Observed[Canary]:
@@ -201,11 +202,14 @@ class ExportedModel:
         found = self.listed(args, PROFILED_PASSES)
         if isinstance(found, Unavailable):
             return found
-        counted = self.flops(args)
-        flops, problems = (None, (counted.reason,)) if isinstance(counted, Unavailable) else (counted, ())
-        return summarize_profile(
-            timed_calls(found.parts), PROFILED_PASSES, evidence=evidence, flops=flops, problems=(NO_LAYERS, *problems)
-        )
+        calls = [  # whose operations and bytes are not known
+            RecordedCall(Call(each.operator, tuple(filter(None, each.shapes)), None, 0), each.seconds / each.count)
+            for each in found.parts
+            for _ in range(each.count)
+        ]
+        flops, problem = value_and_problem(self.flops(args))
+        problems = (NO_LAYERS, *filter(None, [problem]))
+        return summarize_profile(calls, PROFILED_PASSES, evidence=evidence, flops=flops, problems=problems)
 
 
 PROFILED_PASSES = 2

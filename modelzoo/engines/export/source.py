@@ -129,20 +129,22 @@ def rebuild(structure: Structure, arrays: Sequence[Any]) -> Any:
 PLAIN, CHANGED, ROUNDED = "plain", "changed", "rounded"
 
 
-class Expected(msgspec.Struct, frozen=True):
-    """What torch computes in fp32, eager, from the batch: what an engine's outputs are compared with.
+class Batch(msgspec.Struct, frozen=True):
+    """A batch as the measuring worker reads it.
 
     Attributes:
-        structure: how the arrays of the model's output are nested.
-        head_names: of the arrays that the raw heads of a detector return before NMS; empty for other models.
-        sides: the arrays of the output, then those of the heads, by how they were computed: ``PLAIN``; ``CHANGED``,
-            from inputs that differ by ``INPUT_CHANGE``, relatively, none if all inputs are integers; ``ROUNDED``, with
-            every number rounded to bf16.
+        items: what each item of the batch is.
+        inputs: how the input arrays are nested.
+        outputs: how torch's outputs are nested.
+        heads: names of the arrays that the raw heads of a detector return before NMS; empty for other models.
+        flops: the operations that torch counts in a pass of the batch; ``None`` if it cannot.
     """
 
-    structure: Structure
-    head_names: tuple[str, ...]
-    sides: dict[str, tuple[NDArray[Any], ...]]
+    items: tuple[str, ...]
+    inputs: Structure
+    outputs: Structure
+    heads: tuple[str, ...] = ()
+    flops: Flops | None = None
 
 
 class TorchSource:
@@ -195,13 +197,18 @@ class TorchSource:
         return state_sha256(self.module)
 
     @cached_property
-    def expected(self) -> Expected:
-        """Torch's outputs for the batch."""
+    def expected(self) -> tuple[Batch, dict[str, tuple[NDArray[Any], ...]]]:
+        """The batch, and what torch computes from it in fp32, eager: what an engine's outputs are compared with.
+
+        That is the arrays of the output, then those of the heads, by how they were computed: ``PLAIN``; ``CHANGED``,
+        from inputs that differ by ``INPUT_CHANGE``, relatively, none if all inputs are integers; ``ROUNDED``, with
+        every number rounded to bf16.
+        """
         import torch
 
         from modelzoo.evidence.rounded import rounded_to
 
-        flat = self.flat_module(heads=True)
+        flat = self.flat_module()
         changed = slightly_changed(self.flat_inputs)
 
         def arrays(inputs: Sequence[Any]) -> tuple[NDArray[Any], ...]:
@@ -211,7 +218,8 @@ class TorchSource:
             sides = {PLAIN: arrays(self.flat_inputs), CHANGED: () if changed is None else arrays(changed)}
             with rounded_to("bf16", self.module):
                 sides[ROUNDED] = arrays(self.flat_inputs)
-        return Expected(flat.output_structure, flat.head_names, sides)
+        names = flat.output_structure, flat.head_names
+        return Batch(self.inputs.items, self.input_structure, *names, self.flops), sides
 
     @cached_property
     def flops(self) -> Flops | None:
@@ -229,14 +237,40 @@ class TorchSource:
         except FlopCountError:
             return None
 
-    def flat_module(self, *, heads: bool) -> Any:
-        """Return a ``FlatModule`` around the module.
+    def flat_module(self) -> Any:
+        """Return the module as one that takes and returns tensors only, for exporters.
 
-        Args:
-            heads: return the outputs of the raw heads too.
+        Its ``forward`` takes the tensors of ``flat_inputs`` and returns a tuple: the tensors of the output in order,
+        then those of the raw heads. After a call, ``output_structure`` says how the former are nested, and
+        ``head_names`` names the latter.
         """
-        declared = self.workload.heads(self.module) if heads and self.workload.heads is not None else {}
-        return _flat_module_class()(self.module, self.input_structure, declared)
+        import torch
+
+        heads = dict(self.workload.heads(self.module)) if self.workload.heads is not None else {}
+        inputs = self.input_structure
+
+        class FlatModule(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+            output_structure: Structure | None = None
+            head_names: tuple[str, ...] = ()
+
+            def __init__(self, module: Any) -> None:
+                super().__init__()
+                self.module = module
+
+            def forward(self, *tensors: Any) -> Any:
+                captured: dict[str, Any] = {}
+                hooks = [
+                    head.register_forward_hook(lambda _, __, output, name=name: captured.update({name: output}))
+                    for name, head in heads.items()
+                ]
+                with temporary_hooks(hooks):
+                    output = self.module(*rebuild(inputs, tensors))
+                self.output_structure, found = flatten(output)
+                structure, head_outputs = flatten({name: captured[name] for name in heads})
+                self.head_names = structure.names()
+                return (*found, *head_outputs)
+
+        return FlatModule(self.module)
 
 
 def in_fp32(args: Any) -> Any:
@@ -267,41 +301,6 @@ def slightly_changed(inputs: Sequence[Any]) -> tuple[Any, ...] | None:
         return (value * (1 + INPUT_CHANGE * noise)).to(value.dtype)
 
     return tuple(map(changed, inputs))
-
-
-def _flat_module_class() -> Any:
-    """The class is made when it is needed, because it derives from torch's."""
-    import torch
-
-    class FlatModule(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
-        """Takes and returns tensors only, for exporters.
-
-        ``forward`` takes the tensors of ``TorchSource.flat_inputs`` and returns a tuple: the tensors of the output in
-        order, then those of the heads. After a call, ``output_structure`` says how the former are nested, and
-        ``head_names`` names the latter.
-        """
-
-        def __init__(self, module: Any, inputs: Structure, heads: Any) -> None:
-            super().__init__()
-            self.module = module
-            self._inputs, self._heads = inputs, dict(heads)
-            self.output_structure: Structure | None = None
-            self.head_names: tuple[str, ...] = ()
-
-        def forward(self, *tensors: Any) -> Any:
-            captured: dict[str, Any] = {}
-            hooks = [
-                head.register_forward_hook(lambda _module, _args, output, name=name: captured.update({name: output}))
-                for name, head in self._heads.items()
-            ]
-            with temporary_hooks(hooks):
-                output = self.module(*rebuild(self._inputs, tensors))
-            self.output_structure, found = flatten(output)
-            structure, head_outputs = flatten({name: captured[name] for name in self._heads})
-            self.head_names = structure.names()
-            return (*found, *head_outputs)
-
-    return FlatModule
 
 
 def state_sha256(module: Any) -> str:

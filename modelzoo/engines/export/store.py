@@ -28,12 +28,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from modelzoo.engines.export.source import CHANGED, PLAIN, ROUNDED, Structure, flatten, rebuild
+from modelzoo.engines.export.source import CHANGED, PLAIN, ROUNDED, Batch, flatten, rebuild
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import cache_directory, files_sha256, name_in_file, replace_atomically, sync, write_atomically
 from modelzoo.records.codec import decode, encode_json
-from modelzoo.records.profile import Flops
 from modelzoo.records.workload import Conversion, Export
 from modelzoo.workload.declaration import Inputs, inputs_digest
 from modelzoo.workload.discovery import code_sha256
@@ -64,24 +63,6 @@ class _Manifest(msgspec.Struct, frozen=True):
 
     sha256: str
     files: dict[str, int]
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """A batch as the measuring worker reads it.
-
-    Attributes:
-        items: what each item of the batch is.
-        inputs: how the input arrays are nested.
-        outputs: how torch's outputs are nested.
-        heads: names of the raw heads' arrays.
-        flops: the operations that torch counts in a pass of the batch; ``None`` if it cannot.
-    """
-
-    items: tuple[str, ...]
-    inputs: Structure
-    outputs: Structure
-    heads: tuple[str, ...] = ()
-    flops: Flops | None = None
 
 
 def prune(exports: Path, limit: int = LIMIT) -> None:
@@ -222,11 +203,8 @@ def _save_batch(directory: Path, source: TorchSource) -> str:
         for kind in (INPUT, PLAIN, CHANGED, ROUNDED):
             _read(str(directory), name, kind)
     except EnvironmentProblem:
-        expected, inputs = source.expected, [np.asarray(each) for each in source.flat_inputs]
-        batch = Batch(
-            source.inputs.items, source.input_structure, expected.structure, expected.head_names, source.flops
-        )
-        sides = {INPUT: inputs, **expected.sides}
+        batch, sides = source.expected
+        sides = {INPUT: tuple(map(np.asarray, source.flat_inputs)), **sides}
         arrays: dict[str, Any] = {
             f"{kind}{number}": each for kind, side in sides.items() for number, each in enumerate(side)
         }
@@ -260,7 +238,7 @@ def read_inputs(export: Export) -> Inputs:
 
 
 def read_expected(export: Export, side: str = PLAIN) -> RawOutputs:
-    """Return torch's outputs for the batch of ``export`` in fp32, as ``side`` says (``Expected``).
+    """Return torch's outputs for the batch of ``export`` in fp32, as ``side`` says (``TorchSource.expected``).
 
     There are none if the inputs cannot be ``CHANGED``.
 

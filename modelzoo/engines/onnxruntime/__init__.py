@@ -282,7 +282,6 @@ class OnnxRuntimeEngine(ExportedEngine):
         super().check(setting)
         if setting.precision not in ("fp32", "bf16", "int8"):
             raise UsageError(f"--precision {setting.precision}: ONNX Runtime runs fp32, int8 and, on ARM CPUs, bf16")
-        self.resolve_recipe(setting)
         if setting.precision == "bf16" and platform.machine() not in ARM:
             raise UsageError(
                 f"--precision bf16: ONNX Runtime has no bf16 kernels on {platform.machine()} ({FAST_MATH} exists on "

@@ -25,9 +25,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines import INSTALL
 from modelzoo.engines.export.source import ARRAY, LIST, Structure, flatten
-from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.installation import installed_release, installed_version
 from modelzoo.records.profile import Shape
@@ -58,21 +57,12 @@ def onnx_conversion(source: TorchSource, newest_opset: int) -> Conversion:
     Args:
         source: the torch module and its batch.
         newest_opset: that the engine can read.
-
-    Raises:
-        EnvironmentProblem: the package ``onnx`` is not installed.
     """
     versions = {name: installed_version(name) for name in ("torch", "onnx", "onnxscript")}
-    if versions["onnx"] is None:
-        raise EnvironmentProblem(f"the package onnx is not installed: run {INSTALL['onnxruntime']}")
     is_newer = installed_release("torch") >= GRAPH_TORCH and newest_opset >= GRAPH_OPSET
-    dynamo = versions["onnxscript"] is not None and is_newer
-    if dynamo and not dynamic_sizes(source):
-        used, opset = ["torch", "onnx", "onnxscript"], GRAPH_OPSET
-    else:
-        dynamo = False
-        used, opset = ["torch", "onnx"], TRACED_OPSET
-    text = ", ".join(f"{name} {versions[name]}" for name in used)
+    dynamo = versions["onnxscript"] is not None and is_newer and not dynamic_sizes(source)
+    text = ", ".join(f"{name} {version}" for name, version in versions.items() if dynamo or name != "onnxscript")
+    opset = GRAPH_OPSET if dynamo else TRACED_OPSET
     return Conversion("torch.onnx.export", text, opset, {"dynamo": dynamo})
 
 
@@ -81,9 +71,9 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
     import onnx
     import torch
 
-    expected = source.expected
-    outputs = [f"output.{name}" for name in expected.structure.names()]
-    heads = [f"head.{name}" for name in expected.head_names]
+    batch, _ = source.expected
+    outputs = [f"output.{name}" for name in batch.outputs.names()]
+    heads = [f"head.{name}" for name in batch.heads]
     exported = directory / "exported"
     exported.mkdir()
     # What only one of the exporters takes.
@@ -93,7 +83,7 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
         options = {"dynamo": False, "dynamic_axes": dynamic_sizes(source)}
     with quiet(), torch.no_grad():
         torch.onnx.export(
-            source.flat_module(heads=bool(heads)),
+            source.flat_module(),
             source.flat_inputs,
             str(exported / MODEL),
             opset_version=conversion.opset,

@@ -97,12 +97,6 @@ def property_text(value: Any) -> str:
 MODEL = "model.xml"
 
 
-def openvino_conversion() -> Conversion:
-    """How ``write_openvino`` converts a module."""
-    version = f"openvino {installed_version('openvino')}, torch {installed_version('torch')}"
-    return Conversion("openvino.frontend.pytorch", version, None, {"trace": True, "compress_to_fp16": False})
-
-
 def write_openvino(source: TorchSource, directory: Path) -> None:
     """Write the files of ``source`` into ``directory``.
 
@@ -121,7 +115,7 @@ def write_openvino(source: TorchSource, directory: Path) -> None:
             f"{source.workload.name} cannot be exported for openvino: {reason}; run it with --engine torch"
         )
 
-    flat, frontend = source.flat_module(heads=source.workload.heads is not None), FrontEndManager()
+    flat, frontend = source.flat_module(), FrontEndManager()
     with warnings.catch_warnings(), torch.no_grad():
         # Tracing warns of every Python value that becomes a constant. Whether the converted model is right is found out
         # by comparing its outputs with torch's.
@@ -340,4 +334,7 @@ class OpenVinoEngine(ExportedEngine):
             raise EnvironmentProblem("--precision bf16: OpenVINO has no bf16 kernels for this CPU; use fp32")
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
-        return export_once(source, self.name, openvino_conversion(), lambda place: write_openvino(source, place))
+        version = f"openvino {installed_version('openvino')}, torch {installed_version('torch')}"
+        given = {"trace": True, "compress_to_fp16": False}
+        conversion = Conversion("openvino.frontend.pytorch", version, options={**given})
+        return export_once(source, self.name, conversion, lambda place: write_openvino(source, place))

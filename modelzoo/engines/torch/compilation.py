@@ -143,11 +143,9 @@ def compiled(
         The compiled model, and what that took.
 
     Raises:
-        EnvironmentProblem: this machine cannot compile.
         UsageError: the mode does not support the bf16 method.
         Exception: whatever the compiler raises for a model that it does not support.
     """
-    require_mode(setting)
     device = select_device(setting.device)
     cached = _cached_libraries() if setting.mode in COMPILING else None
     started, first_answer = perf_counter(), None
@@ -187,10 +185,8 @@ def captured(model: Any, args: tuple[Any, ...], setting: Setting) -> tuple[Graph
     """Capture one call of ``model`` on ``args``, as ``setting.mode`` ``graph`` says; return it and what that took.
 
     Raises:
-        UsageError: the device has no graphs.
         RuntimeError: the model cannot be captured.
     """
-    require_mode(setting)
 
     def run(*given: Any) -> Any:
         with autocast(setting, cached=False):

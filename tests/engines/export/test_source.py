@@ -24,7 +24,7 @@ SETTING = resolved("openvino")
 def test_the_flat_module_takes_and_returns_tensors(tmp_path: Path) -> None:
     """Exporters know neither lists nor dicts; the heads that were asked for come last, and nothing stays hooked."""
     made = source_of(DETECTOR, tmp_path, SETTING)
-    flat = made.flat_module(heads=True)
+    flat = made.flat_module()
     *_, scores, head = flat(*made.flat_inputs)
     assert (flat.output_structure.names()[-1], flat.head_names) == ("1.scores", ("head",))
     torch.testing.assert_close(scores, head[head > 0])
@@ -50,10 +50,10 @@ def test_a_module_that_changes_its_inputs_gets_copies(tmp_path: Path) -> None:
 
     work = replace(CLASSIFIER, build=lambda options: Changing())
     made, again = source_of(work, tmp_path, SETTING), source_of(work, tmp_path, SETTING)
-    expected = made.expected
+    _, expected = made.expected
     assert made.flops is not None
     assert torch.equal(made.flat_inputs[0], again.flat_inputs[0])
-    assert all(map(np.array_equal, expected.sides[PLAIN], again.expected.sides[PLAIN]))
+    assert all(map(np.array_equal, expected[PLAIN], again.expected[1][PLAIN]))
 
 
 def test_a_module_in_another_type_is_in_fp32_with_its_batch(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_module_in_another_type_is_in_fp32_with_its_batch(tmp_path: Path) -> N
     made = source_of(work, tmp_path, SETTING)
     assert made.loaded.converted == {"float64": 1.0}
     assert [each.dtype for each in (*made.module.parameters(), *made.flat_inputs)] == [torch.float32] * 3
-    assert made.expected.sides[PLAIN][0].dtype == np.float32
+    assert made.expected[1][PLAIN][0].dtype == np.float32
 
 
 def test_the_digest_of_the_state_follows_every_change() -> None:

@@ -20,7 +20,6 @@ from modelzoo.engines.onnxruntime.onnx import (
     onnx_conversion,
     write_onnx,
 )
-from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import installation
 from modelzoo.records.workload import Conversion
 from modelzoo.workload import Workload
@@ -92,10 +91,3 @@ def test_the_exporter_follows_from_the_model_and_the_versions(folder: Path, monk
     assert onnx_conversion(classifier, 23) == traced
     versions.update(torch="2.8.0", onnxscript="0.5.0")
     assert onnx_conversion(classifier, 23).version == "torch 2.8.0, onnx 1.20.0"
-
-
-def test_without_onnx_the_command_that_installs_it_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one line."""
-    monkeypatch.setattr(exporter, "installed_version", lambda name: None)
-    with pytest.raises(EnvironmentProblem, match="onnx is not installed: run pip install onnxruntime onnx onnxscript"):
-        onnx_conversion(source_of(CLASSIFIER, folder, resolved("onnxruntime")), 23)

@@ -68,11 +68,10 @@ def test_the_recipe_that_was_left_open_is_chosen() -> None:
     same = ((each, each) for each in (*RECIPES, "static"))
     for recipe, expected in ((None, RECIPES[1]), ("dynamic", RECIPES[0]), *same):
         asked = Setting("int8", engine="onnxruntime", recipe=recipe)
-        OnnxRuntimeEngine().check(asked)
         assert OnnxRuntimeEngine().resolve(asked, batch=1, threads=1).recipe == expected
     message = "recipe=torchao is one of torch's, and ONNX Runtime has dynamic, dynamic-per-tensor, dynamic-per-channel,"
     with pytest.raises(UsageError, match=message):
-        OnnxRuntimeEngine().check(Setting("int8", engine="onnxruntime", recipe="torchao"))
+        OnnxRuntimeEngine().resolve(Setting("int8", engine="onnxruntime", recipe="torchao"), batch=1, threads=1)
 
 
 class Ran:

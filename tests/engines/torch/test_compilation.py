@@ -168,10 +168,9 @@ def test_other_shapes_are_refused(replayed: list[Graph]) -> None:
         model.load((torch.ones(1, 3),))
 
 
-def test_an_executable_in_graph_mode(replayed: list[Graph], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_executable_in_graph_mode(replayed: list[Graph]) -> None:
     """A batch is copied into the graph's inputs, and outputs out of it; the model is called before the capture only."""
     calls: list[int] = []
-    monkeypatch.setattr(compilation, "require_mode", lambda setting: None)
     setting = replace(GRAPH, device="cpu")  # the device is simulated, the tensors are not
     with torch.inference_mode():
         model = TOY.build({}).eval()
@@ -184,7 +183,7 @@ def test_an_executable_in_graph_mode(replayed: list[Graph], monkeypatch: pytest.
     torch.testing.assert_close(outputs, expected)
 
 
-def test_a_model_that_cannot_be_captured_is_one_line(replayed: list[Graph], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_be_captured_is_one_line(replayed: list[Graph]) -> None:
     """torch's error says first what is wrong, and ends with advice for its developers."""
     problem = "CUDA error: operation not permitted when stream is capturing"
 
@@ -192,7 +191,6 @@ def test_a_model_that_cannot_be_captured_is_one_line(replayed: list[Graph], monk
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             raise RuntimeError(f"{problem}\nCUDA kernel errors might be asynchronously reported\nCompile with ...")
 
-    monkeypatch.setattr(compilation, "require_mode", lambda setting: None)
     with pytest.raises(UsageError) as raised:
         execution.build(TOY, Reads(), INPUTS, replace(GRAPH, device="cpu"))
     assert str(raised.value) == f"toy cannot run with fp32 graph: {problem}; use --mode eager or compile"
