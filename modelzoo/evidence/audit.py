@@ -1,7 +1,6 @@
 """Observe what runs: by the logs of oneDNN and MKL, by torch's profiler on an accelerator, by the memory of tensors.
 
-What libraries print is captured at the level of file descriptors. ``log_kernels`` shows whether a process ran the
-kernels of another one that was audited.
+What libraries print is captured at the level of file descriptors.
 
 A product in numpy, in a function of a C++ extension, in another thread or in another process calls no operator that can
 be observed. But its result comes back as a tensor whose memory no operator has written, and which did not exist before
@@ -25,10 +24,10 @@ from typing import Any
 
 from modelzoo.evidence.flops import Run, is_view
 from modelzoo.evidence.kernel_names import base_name, operator_class
-from modelzoo.evidence.logs import kernel_digest, parse_onednn
+from modelzoo.evidence.logs import parse_onednn
 from modelzoo.evidence.precision import DeviceKernel
 from modelzoo.machine.installation import loaded_libraries, parse_torch_config
-from modelzoo.records.evidence import KernelDigest, LogSource
+from modelzoo.records.evidence import LogSource
 from modelzoo.workload.nested import tensors_in
 
 # What Kineto, oneDNN and MKL print around a profile; of no use on the terminal.
@@ -178,23 +177,6 @@ def device_kernels(events: Any) -> tuple[DeviceKernel, ...]:
 _VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 _LOGS_EXECUTIONS = {"1", "2", "all", "-1", "profile", "profile_exec"}
 """Their values that log every primitive that is executed (oneDNN's developer guide)."""
-
-
-def log_kernels(call: Callable[[], object], problems: list[str]) -> KernelDigest | None:
-    """Run ``call`` once with oneDNN's and MKL's verbose modes on, and say which kernels ran.
-
-    This takes little longer than the pass itself.
-
-    Args:
-        call: one pass.
-        problems: receives a message if a mode cannot be switched on.
-
-    Returns:
-        ``None`` if there is no log, or if it names no kernel.
-    """
-    with library_logs(problems) as (written, _):
-        call()
-        return kernel_digest(written())
 
 
 @contextlib.contextmanager

@@ -23,7 +23,6 @@ from modelzoo.evidence.audit import (
     blas_name,
     captured_output,
     device_kernels,
-    log_kernels,
     onednn_version,
     run_device_profiled,
     watched_kernels,
@@ -33,7 +32,7 @@ from modelzoo.evidence.logs import Primitive
 from modelzoo.evidence.precision import DeviceKernel
 from modelzoo.evidence.probes import differ, kept
 from modelzoo.evidence.recording import Plan, Recording, record_once
-from modelzoo.records.evidence import LogSource
+from modelzoo.records.evidence import KernelDigest, LogSource
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +104,11 @@ def test_the_kernels_of_a_pass_are_logged_alike_each_time(
     forward: Callable[[], Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
     """One pass names the kernels that an audit finds, and prints nothing."""
-    digest = log_kernels(forward, [])
-    assert digest is not None
-    assert log_kernels(forward, []) == digest
+    found = digest(forward, None)
+    assert isinstance(found, KernelDigest)
+    assert digest(forward, None) == found
     kernels = {f"oneDNN {each.kind} {each.implementation}" for each in primitives(recorded(forward)) if each.is_compute}
-    assert {each.kernel for each in digest.kernels if each.kernel.startswith("oneDNN")} == kernels
+    assert {each.kernel for each in found.kernels if each.kernel.startswith("oneDNN")} == kernels
     out, err = capfd.readouterr()
     assert out == err == ""
 

@@ -14,8 +14,8 @@ from measure.test_measurement import report_of
 from simulated_device import MILLISECOND, SimulatedDevice
 from toy_workloads import RANDOM
 
+from modelzoo.engines.torch.devices import digest as digest_of
 from modelzoo.errors import UsageError
-from modelzoo.evidence.audit import log_kernels
 from modelzoo.measure.pipeline import Generating, GenerationClock
 from modelzoo.measure.preparation import prepare
 from modelzoo.records.evidence import ProofVerdict
@@ -261,7 +261,7 @@ def test_what_late_steps_do_is_found(
 
 def logged_precisions(call: Callable[[], object]) -> set[str]:
     """Those of the products that the libraries log."""
-    digest = log_kernels(call, [])
+    digest = digest_of(call, None)
     return {each.precision for each in digest.kernels} if digest is not None else set()
 
 

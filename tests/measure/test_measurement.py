@@ -154,7 +154,7 @@ def test_observations_come_with_the_audit_and_the_extras(tmp_path: Path) -> None
 
 def test_a_process_whose_kernels_no_log_names_is_audited_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no other way to prove what it ran; the canary and the data types then decide."""
-    monkeypatch.setattr("modelzoo.evidence.audit.kernel_digest", lambda output: None)
+    monkeypatch.setattr("modelzoo.evidence.logs.kernel_digest", lambda output: None)
     report = report_of(audit=True, full_audit=False, extras=False)
     assert report.observed.kernels is None
     assert report.observed.evidence is not None

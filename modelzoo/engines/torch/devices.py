@@ -220,13 +220,16 @@ def _runtime(torch: ModuleType, kind: str) -> str | None:
 
 
 def digest(run: Callable[[], Any], device: TorchDevice | None) -> Observed[KernelDigest]:
-    """Say which kernels one call of ``run`` runs; ``None`` stands for the CPU."""
-    from modelzoo.evidence.audit import captured_output, log_kernels, run_device_profiled
+    """Say which kernels one call of ``run`` runs, which takes little longer; ``None`` stands for the CPU."""
+    from modelzoo.evidence.audit import captured_output, library_logs, run_device_profiled
+    from modelzoo.evidence.logs import kernel_digest
     from modelzoo.evidence.precision import device_digest
 
     problems: list[str] = []
     if device is None:
-        found, nothing = log_kernels(run, problems), "the logs of oneDNN and MKL name no kernel that ran"
+        with library_logs(problems) as (written, _):
+            run()
+            found, nothing = kernel_digest(written()), "the logs of oneDNN and MKL name no kernel that ran"
     else:
         with captured_output([]) as written:
             kernels = run_device_profiled(run, device.kind, device.synchronize, written, problems)
