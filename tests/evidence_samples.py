@@ -89,12 +89,21 @@ def adds_up(evidence: Evidence) -> bool:
     return all(sum(row.share for row in rows) == pytest.approx(1.0, abs=1e-9) for rows in tables)
 
 
-def conv_line(kernel: str, dtype: str, milliseconds: float) -> str:
+SGEMM = "MKL_VERBOSE SGEMM(T,N,8,4,16,0x7ffe,0x1,768) 1.2ms CNR:OFF Dyn:1 FastMM:1 TID:0  NThr:2"
+
+
+def onednn_line(
+    kind: str, kernel: str, types: str, sizes: str = "4x16:16x8", milliseconds: float = 0.5, attributes: str = ""
+) -> str:
+    """oneDNN's line for a primitive with tensors of these types, as ``src:f32 wei:f32 dst:f32``, or all of one."""
+    named = types if ":" in types else f"src:{types} wei:{types} dst:{types}"
+    tensors = " ".join(f"{each}::blocked:ab::f0" for each in named.split())
+    return f"onednn_verbose,v1,primitive,exec,cpu,{kind},{kernel},undef,{tensors},{attributes},,{sizes},{milliseconds}"
+
+
+def conv_line(kernel: str, dtype: str, milliseconds: float, attributes: str = "") -> str:
     """oneDNN's line for the convolution of ``conv``."""
-    tensors = f"src:{dtype}::blocked:abcd::f0 wei:{dtype}::blocked:abcd::f0 dst:{dtype}::blocked:abcd::f0"
-    sizes = "alg:convolution_direct,mb1_ic8oc8_ih8oh8kh3_iw8ow8kw3"
-    kind = f"convolution,{kernel},forward_training"
-    return f"onednn_verbose,v1,primitive,exec,cpu,{kind},{tensors},attr-scratchpad:user,{sizes},{milliseconds}"
+    return onednn_line("convolution", kernel, dtype, "mb1_ic8oc8_ih8oh8kh3_iw8ow8kw3", milliseconds, attributes)
 
 
 def conv(seconds: float, lines: str = "") -> RecordedCall:

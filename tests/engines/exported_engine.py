@@ -22,7 +22,6 @@ from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload
 
 if TYPE_CHECKING:
-    from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
 
 ARRAYS = "arrays.npz"
@@ -108,7 +107,3 @@ class ExportedModel(FakeModel):
 class _Silent(ExportedModel):
     def outputs(self, args: tuple[Any, ...]) -> Observed[RawOutputs]:
         return Unavailable("the engine returns no arrays")
-
-
-if TYPE_CHECKING:
-    _ENGINE: protocol.Engine = ExportedEngine()

@@ -22,7 +22,6 @@ from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
 
 if TYPE_CHECKING:
-    from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
 
 REASON = "the fake engine has no kernel log, so its precision cannot be verified"
@@ -110,7 +109,3 @@ class FakeModel(engine.ExportedModel):
 
     def listed(self, args: tuple[Any, ...], passes: int) -> Unavailable:
         return Unavailable(REASON)
-
-
-if TYPE_CHECKING:
-    _ENGINE: protocol.Engine = FakeEngine()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from engines.fake_engine import FakeEngine, FakeModel, FakeSession
 from simulated_device import SimulatedDevice
@@ -19,9 +18,6 @@ from modelzoo.measure import sampler
 from modelzoo.records.workload import Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
-
-if TYPE_CHECKING:
-    from modelzoo.engines import protocol
 
 ROOM = 64
 """Items that fit the device's memory."""
@@ -70,7 +66,3 @@ class SimulatedModel(FakeModel):
     def __init__(self, model: FakeModel, device: SimulatedDevice) -> None:
         compute = model.call
         super().__init__(model._workload, model._setting, lambda *args: device.launch(lambda: compute(*args)))
-
-
-if TYPE_CHECKING:
-    _ENGINE: protocol.Engine = SimulatedEngine()

@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 import torch
-from evidence_samples import ALL_FP32, adds_up, called, conv, conv_line, gemm, judge, recording, sentence
+from evidence_samples import (
+    ALL_FP32,
+    SGEMM,
+    adds_up,
+    called,
+    conv,
+    conv_line,
+    gemm,
+    judge,
+    onednn_line,
+    recording,
+    sentence,
+)
 from replayed_products import replayed
 from torch import nn
 
@@ -25,13 +37,7 @@ from modelzoo.evidence.verdict import judge_attributed
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence
 
-REORDER = (
-    "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,"
-    "src:f32::blocked:abcd::f0 dst:f32::blocked:aBcd8b::f0,,,1x8x8x8,{milliseconds}"
-)
-SGEMM = "MKL_VERBOSE SGEMM(T,N,8,4,16,0x7ffe,0x1,768) 1.2ms CNR:OFF Dyn:1 FastMM:1 TID:0  NThr:2"
 FLASH = "flash attention over openblas sgemm"
-UNREAD = "onednn_verbose,v1,tomorrow,exec,cpu,x,0.5"
 
 
 def seconds_of(found: Evidence) -> dict[str, float]:
@@ -41,7 +47,8 @@ def seconds_of(found: Evidence) -> dict[str, float]:
 
 def test_a_call_is_divided_by_what_was_printed_during_it() -> None:
     """Kernel, reorders, set-up, and what nothing explains; the rest of the pass is between operators."""
-    lines = "\n".join([REORDER.format(milliseconds=200), conv_line("jit:avx2", "f32", 500)])
+    reorder = onednn_line("reorder", "jit:uni", "src:f32 dst:f32", "1x8x8x8", 200)
+    lines = "\n".join([reorder, conv_line("jit:avx2", "f32", 500)])
     found = judge(recording(conv(1.0, lines=lines), seconds=1.5), ALL_FP32, "fp32")
     assert seconds_of(found) == {
         "oneDNN jit:avx2": 0.5,
@@ -56,11 +63,8 @@ def test_a_call_is_divided_by_what_was_printed_during_it() -> None:
 
 def test_kernels_that_overlap_take_the_whole_call() -> None:
     """Attention calls oneDNN from several threads at once, and one of its products may be in a reference kernel."""
-    lines = "\n".join(
-        "onednn_verbose,v1,primitive,exec,cpu,matmul,"
-        f"{kernel},undef,src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0,,,4x16:16x8,{taken}"
-        for kernel, taken in (("brgemm:avx2", 3000), ("ref:any", 1000))
-    )
+    kernels = (("brgemm:avx2", 3000), ("ref:any", 1000))
+    lines = "\n".join(onednn_line("matmul", name, "f32", milliseconds=taken) for name, taken in kernels)
     shapes = ((1, 1, 4, 16), (1, 1, 8, 16), (1, 1, 8, 16))
     call = called("aten::_scaled_dot_product_flash_attention_for_cpu", "float32", 1.0, *shapes, lines=lines)
     found = judge(recording(call), ALL_FP32, "fp32")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onednn_recordings as recordings
 import pytest
-from evidence_samples import conv_line
+from evidence_samples import SGEMM, conv_line, onednn_line
 
 from modelzoo.evidence.canary import level_of
 from modelzoo.evidence.kernel_names import UNKNOWN, precision_of
@@ -215,15 +215,8 @@ def test_the_log_and_the_error_of_a_product_show_the_same_precision(path: Path) 
 
 
 CONV = conv_line("jit:avx512_core", "f32", 1.5)
-MATMUL = (
-    "onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core_bf16,undef,"
-    "src:bf16::blocked:ab::f0 wei:bf16::blocked:ab::f0 dst:bf16::blocked:ab::f0,,,128x256:256x64,0.5"
-)
-REORDER = (
-    "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,"
-    "src:f32::blocked:ab::f0 dst:bf16::blocked:ab::f0,,,128x256,0.01"
-)
-SGEMM = "MKL_VERBOSE SGEMM(T,N,768,384,768,0x7ffe,0x1,768) 1.2ms CNR:OFF Dyn:1 FastMM:1 TID:0  NThr:2"
+MATMUL = onednn_line("matmul", "brg_matmul:avx512_core_bf16", "bf16", "128x256:256x64")
+REORDER = onednn_line("reorder", "jit:uni", "src:f32 dst:bf16", "128x256", 0.01)
 
 
 def digest_of(*lines: str) -> KernelDigest:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from evidence_samples import called, gemm, judge, recording, sentence
+from evidence_samples import called, gemm, judge, onednn_line, recording, sentence
 from onednn_recordings import CALLS
 from planted_kernels import replaced
 from replayed_products import only
@@ -167,12 +167,6 @@ def test_the_verdict_follows_from_subnormal_products(shown: list[Subnormals | No
     assert judged([product(each) for each in shown]).verdict is verdict
 
 
-BY_NAME = (
-    "onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:{},undef,src:bf16::blocked:ab::f0 wei:bf16::blocked:ab::f0 "
-    "dst:bf16::blocked:ab::f0,,,4x16:16x8,50"
-)
-
-
 @pytest.mark.parametrize(
     ("isa", "verdict"),
     [
@@ -187,7 +181,11 @@ def test_attention_in_fp32_says_nothing_about_other_products(isa: str | None, ve
     shapes = ((1, 1, 4, 16),) * 3
     attention = called("aten::_scaled_dot_product_flash_attention_for_cpu", "bfloat16", 1.0, *shapes)
     tried = replace(product(Subnormals.IN_FP32), operator=attention.call.name, operator_class=OperatorClass.ATTENTION)
-    other = gemm("aten::mm", "bfloat16", lines="" if isa is None else BY_NAME.format(isa))
+    other = gemm(
+        "aten::mm",
+        "bfloat16",
+        lines="" if isa is None else onednn_line("matmul", f"brg_matmul:{isa}", "bf16", milliseconds=50),
+    )
     found = recording(attention, other, products=(tried, product(None)), replay_seconds=0.1)
     assert judge(found, None, "bf16", "cast").verdict is verdict
 

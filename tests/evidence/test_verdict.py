@@ -17,6 +17,7 @@ from evidence_samples import (
     conv_line,
     gemm,
     judge,
+    onednn_line,
     recording,
     sentence,
 )
@@ -200,7 +201,7 @@ def test_without_a_kernel_log_onednn_may_have_run_anything() -> None:
 
 def test_undecided_is_unknown() -> None:
     """If bf16 was allowed and no canary ran, the verdict is UNKNOWN."""
-    line = conv_line("gemm:acl", "f32", 900.0).replace("attr-scratchpad:user", "attr-fpmath:bf16")
+    line = conv_line("gemm:acl", "f32", 900.0, "attr-fpmath:bf16")
     assert judge(recording(conv(1.0, lines=line)), None, "bf16", "fastmath").verdict == "UNKNOWN"
 
 
@@ -220,10 +221,7 @@ def test_what_was_not_counted_is_not_proven() -> None:
 
 def test_a_narrow_reorder_without_a_product_is_not_proven() -> None:
     """Something was converted to int8, and nothing that was seen multiplied it."""
-    reorder = (
-        "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,"
-        "src:f32::blocked:ab::f0 dst:s8::blocked:ab::f0,,,16x8,1"
-    )
+    reorder = onednn_line("reorder", "jit:uni", "src:f32 dst:s8", "16x8")
     line = sentence(judge(recording(gemm("aten::mm", "float32", lines=reorder)), ALL_FP32, "fp32"))
     assert line == "fp32: UNKNOWN (the kernel log has int8, which no product explains)"
 
