@@ -23,7 +23,7 @@ from planted_kernels import ROUNDINGS, planted, print_line, replaced
 from modelzoo import cli
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import execution
-from modelzoo.engines.torch.engine import TorchModel, TorchSession
+from modelzoo.engines.torch.engine import TorchSession
 from modelzoo.evidence import probes
 from modelzoo.evidence.kernel_names import named_precision
 from modelzoo.evidence.logs import RANDOM_OUTPUTS
@@ -50,8 +50,7 @@ def audited_module(module: torch.nn.Module, *args: Any, setting: ResolvedSetting
     workload = replace(load_workload(PLANTED), build=lambda options: module)
     session = TorchSession(setting)
     with session.active():
-        executable = execution.build(workload, module.eval(), Inputs(args, ("noise",)), setting)
-        built = TorchModel(workload, setting, executable)
+        built = execution.build(workload, module.eval(), Inputs(args, ("noise",)), setting)
         built.call(*args)
         found = built.audit(args, canary=session.canary(), replay=True)
     assert not isinstance(found, Unavailable)

@@ -5,30 +5,37 @@ Timing, audit and validation all use this code, so what is validated is what was
 
 from __future__ import annotations
 
+import copy
 import os
 import shlex
 import tempfile
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
-
-import msgspec
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from modelzoo.engines.export.source import flatten, in_fp32, rebuild, slightly_changed
-from modelzoo.engines.protocol import RawOutputs
+from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.engines.torch import switches
-from modelzoo.engines.torch.compilation import AOT, INDUCTOR_CACHE, GraphedModel, captured, compiled, kept
-from modelzoo.engines.torch.devices import device_problem
-from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, quantized
+from modelzoo.engines.torch.compilation import AOT, COMPILING, INDUCTOR_CACHE, GraphedModel, captured, compiled, kept
+from modelzoo.engines.torch.devices import TorchDevice, device_problem, digest
+from modelzoo.engines.torch.quantization import STATIC, NothingToQuantizeError, arithmetic_of, quantized, weight_bytes
 from modelzoo.engines.torch.switches import autocast, cast_model, dtype_of, mapped
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, first_line, own_place
 from modelzoo.evidence.rounded import rounded_to
 from modelzoo.frozen import replace
+from modelzoo.records.canary import Canary
+from modelzoo.records.evidence import Evidence, KernelDigest
+from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.run_report import Compilation
+from modelzoo.records.workload import Count
 from modelzoo.setting import Setting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.declaration import Inputs, Workload, batches_digest
+
+if TYPE_CHECKING:
+    from modelzoo.evidence.recording import Phases, Recording
 
 LONGEST_REASON = 200
 """Characters of torch's reason why a model cannot run; an expression in it can be longer than a screen."""
@@ -36,34 +43,177 @@ DYNAMO_ADVICE = "Set TORCHDYNAMO_VERBOSE"
 """How dynamo's advice to its own developers begins, behind the reason."""
 
 
-class Executable(msgspec.Struct, frozen=True):
-    """A model that is ready to run under a setting.
+@dataclass
+class TorchModel:
+    """A torch module that is ready to run under a setting, and its eager form.
 
     Attributes:
+        workload: its declaration.
+        setting: how it is run.
         model: the eager module, on its device, in its data type and memory format, as torch computes it.
         module: what ``call`` runs in eager mode, where it can be observed layer by layer; ``None`` otherwise.
         call: maps prepared positional arguments to the outputs. It enters autocast on each call, as servers do.
-        prepare: moves and converts inputs the way the model was.
+        convert: moves and converts inputs the way the model was.
         compilation: what compiling, tracing or capturing took; ``None`` in eager mode.
-        own: returns outputs on the host that the next call does not overwrite.
         converted: types from which weights were converted to fp32 (``modelzoo.workload.weights.Loaded``).
-        was_training: the modules of ``model`` that are in training mode from the beginning.
+        device: what computes it; ``None`` for the CPU.
+        notes: what loading it has shown.
     """
 
+    workload: Workload
+    setting: Setting
     model: Any
     module: Any
     call: Callable[..., Any]
-    prepare: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    convert: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     compilation: Compilation | None
-    own: Callable[[Any], Any]
     converted: Mapping[str, float]
-    was_training: Sequence[str]
+    device: TorchDevice | None = None
+    notes: tuple[WarningMessage, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._was_training, self._eager = _in_training(self.model), self.model
+        self._recording: Recording | None = None
+
+    def composed(self, compose: Callable[[Callable[..., Any]], Callable[..., Any]]) -> TorchModel:
+        found = copy.copy(self)
+        found.call, found._eager, found._recording = compose(self.call), compose(self._eager), None
+        return found
+
+    def weight_bytes(self) -> int | None:
+        return weight_bytes(self.model)
+
+    def stored_bytes(self) -> int | None:
+        return weight_bytes(self.model, with_tables=True)
+
+    def prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return self.convert(args)
+
+    def own(self, outputs: Any) -> Any:
+        """The outputs on the host, where the next call does not overwrite them."""
+        if self.setting.device != "cpu":
+            return mapped(outputs, lambda tensor: tensor.cpu())
+        return kept(outputs) if self.setting.mode == "graph" else outputs
+
+    def predict(self, *args: Any) -> Any:
+        with self.explained_errors():
+            return self.own(self.call(*kept(self.prepare(args))))
+
+    def outputs(self, args: tuple[Any, ...]) -> Observed[RawOutputs]:
+        """Also what the eager module computes in fp32, in plain layout and with the default backend.
+
+        Its memory format is changed, so nothing can be run after it.
+        """
+        if self.setting.bf16_method == "cast":
+            return Unavailable("the model was cast to bf16, and none in fp32 is left to compare it with")
+        is_bf16 = self.setting.precision == "bf16"
+        if is_bf16 and self.workload.heads is not None:
+            return Unavailable("rounding to bf16 changes which detections there are")
+        try:
+            return self._outputs(args, is_bf16=is_bf16)
+        except Exception as error:  # a model may compute under autocast only, or have operators of its own
+            if not is_bf16:
+                raise
+            return Unavailable(f"the model cannot be computed in fp32 too: {first_line(error)}")
+
+    def _outputs(self, args: tuple[Any, ...], *, is_bf16: bool) -> RawOutputs:
+        import torch
+
+        structure, nested = flatten(kept(args))
+        found = _arrays(self.own(self.call(*kept(args))))
+        plain = rebuild(structure, [each.contiguous() if isinstance(each, torch.Tensor) else each for each in nested])
+        model = self.model.to(memory_format=torch.contiguous_format)
+        with switches.default_backend(), switches.fast_math(False):
+            output, changed = model(*kept(plain)), slightly_changed(flatten(plain)[1])
+            names, expected = flatten(output)[0], _arrays(output)
+            if is_bf16:
+                with rounded_to("bf16", model):
+                    return RawOutputs(found, (), names, expected, rounded=_arrays(model(*kept(plain))))
+            other = _arrays(model(*rebuild(structure, changed))) if changed is not None else ()
+        return RawOutputs(found, (), names, expected, other)
+
+    @contextmanager
+    def explained_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (RuntimeError, TypeError, NotImplementedError) as error:
+            raise refusal(self.workload, self.setting, error, self.converted) from error
 
     def warnings(self) -> tuple[WarningMessage, ...]:
-        """That modules have gone into training mode, if they have."""
-        names = _in_training(self.model, self.was_training)
+        names = _in_training(self.model, self._was_training)
         detail = f"{', '.join(names[:_NAMED])}{' …' if len(names) > _NAMED else ''} in training mode after a pass"
-        return (warning_for(WarningCode.NOT_REPEATABLE, detail=detail),) if names else ()
+        return (*self.notes, *([warning_for(WarningCode.NOT_REPEATABLE, detail=detail)] if names else ()))
+
+    def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
+        if self.workload.count is None:
+            return ()
+        with autocast(self.setting):
+            return tuple(self.workload.count(self.model, Inputs(kept(args), items)))
+
+    def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
+        return digest(lambda: self.call(*args), self.device)
+
+    def audit(self, args: tuple[Any, ...], *, canary: Canary | None, replay: bool = False) -> Observed[Evidence]:
+        return self._judged(self._record(args, replay=replay), canary)
+
+    def audit_phases(
+        self, args: tuple[Any, ...], phases: Phases, *, canary: Canary | None
+    ) -> tuple[Observed[Evidence], Mapping[str, tuple[Observed[Evidence], Observed[Flops]]]]:
+        recording = self._record(args, replay=True, phases=phases)
+        alone = {name: recording.phase(name) for name in recording.passes}
+        return self._judged(recording, canary), {
+            name: (self._judged(each, canary), _counted(each)) for name, each in alone.items()
+        }
+
+    def _record(self, args: tuple[Any, ...], *, replay: bool, phases: Phases | None = None) -> Recording:
+        """One recorded call, whose products are called again if ``replay``."""
+        from modelzoo.evidence.flops import follows_compiled_code
+        from modelzoo.evidence.recording import Plan, record_pass
+        from modelzoo.evidence.replay import budget_after
+        from modelzoo.machine.facts import read_machine
+
+        def budget(seconds: float) -> float:
+            return budget_after(seconds, emulated=read_machine().emulator is not None)
+
+        def eager() -> object:
+            with autocast(self.setting):
+                return self._eager(*args)
+
+        plan = Plan(
+            model=self.module or self.model,
+            eager=None if self.module is not None else eager,
+            intercepts=self.setting.mode not in COMPILING or follows_compiled_code(),
+            budget=budget if replay else None,
+            asked=arithmetic_of(self.setting),
+            phases=phases,
+            device="cpu" if self.device is None else self.device.kind,
+            synchronize=(lambda: None) if self.device is None else self.device.synchronize,
+        )
+        self._recording = record_pass(lambda: self.call(*args), plan)
+        return self._recording
+
+    def _judged(self, recording: Recording, canary: Canary | None) -> Evidence:
+        from modelzoo.evidence.attribution import attribute_recording
+        from modelzoo.evidence.verdict import judge_attributed
+
+        setting = self.setting
+        is_compiled = setting.mode in COMPILING
+        audit = attribute_recording(recording, canary, setting.bf16_method, is_compiled=is_compiled)
+        return judge_attributed(audit, canary, arithmetic_of(setting), setting.bf16_method)
+
+    def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
+        return _counted(self._recording or self._record(args, replay=False))
+
+    def profile(self, args: tuple[Any, ...], *, evidence: Evidence | None) -> Observed[Profile]:
+        from modelzoo.evidence.attribution import recorded_profile
+
+        recording = self._recording or self._record(args, replay=False)
+        modules = self.module.named_modules() if self.module is not None else ()
+        return recorded_profile(recording, {path: type(each).__name__ for path, each in modules}, evidence)
+
+
+def _counted(recording: Recording) -> Observed[Flops]:
+    return recording.counted() or Unavailable("; ".join(recording.problems) or "the operations were not counted")
 
 
 _NAMED = 3
@@ -84,7 +234,9 @@ def build(
     setting: Setting,
     calibration: Sequence[Inputs] = (),
     converted: Mapping[str, float] | None = None,
-) -> Executable:
+    device: TorchDevice | None = None,
+    notes: tuple[WarningMessage, ...] = (),
+) -> TorchModel:
     """Make ``model`` executable under ``setting``, whose bf16 method must be decided; call it inside ``applied``.
 
     Args:
@@ -94,6 +246,8 @@ def build(
         setting: how it is run.
         calibration: batches from which a static recipe takes the ranges.
         converted: types from which weights of ``model`` were converted to fp32; the inputs then are, too.
+        device: what computes it; ``None`` for the CPU.
+        notes: what loading the model has shown.
 
     Raises:
         UsageError: the model cannot run this way, for example because an operator has no bf16 kernel.
@@ -148,7 +302,7 @@ def build(
 
     observed = module if setting.mode == "eager" else None
     call = call_autocast if setting.bf16_method == "autocast" and graph is None else run
-    return Executable(model, observed, call, prepare, compilation, _own(setting), converted or {}, _in_training(model))
+    return TorchModel(workload, setting, model, observed, call, prepare, compilation, converted or {}, device, notes)
 
 
 @contextmanager
@@ -168,61 +322,10 @@ def refusing_recipe(workload: Workload, recipe: str) -> Iterator[None]:
         raise UsageError(f"{workload.name} {said}; use another --recipe") from error
 
 
-def outputs(executable: Executable, args: tuple[Any, ...], precision: str = "fp32") -> RawOutputs:
-    """Return what ``executable`` computes from prepared ``args``, and what its eager module does in fp32, in plain
-    layout and with the default backend; with every number rounded, too, if ``precision`` is bf16.
-
-    The memory format of the module is changed, so nothing can be run after it.
-    """
-    import torch
-
-    structure, nested = flatten(kept(args))
-    found = executable.own(executable.call(*kept(args)))
-    plain = rebuild(structure, [each.contiguous() if isinstance(each, torch.Tensor) else each for each in nested])
-    model = executable.model.to(memory_format=torch.contiguous_format)
-    with switches.default_backend(), switches.fast_math(False):
-        expected, changed = model(*kept(plain)), slightly_changed(flatten(plain)[1])
-        names, sides = flatten(expected)[0], [_arrays(found), _arrays(expected)]
-        if precision == "bf16":
-            with rounded_to("bf16", model):
-                return RawOutputs(sides[0], (), names, sides[1], rounded=_arrays(model(*kept(plain))))
-        other = _arrays(model(*rebuild(structure, changed))) if changed is not None else ()
-    return RawOutputs(sides[0], (), names, sides[1], other)
-
-
 def _arrays(value: Any) -> tuple[Any, ...]:
     import torch
 
     return tuple(torch.as_tensor(each).float().cpu().numpy() for each in flatten(value)[1])
-
-
-def weight_bytes(module: Any, *, with_tables: bool = False) -> int | None:
-    """Bytes of the parameters that each pass reads whole; ``None`` if some are kept in a form of which it is not known.
-
-    With ``with_tables`` also those of embeddings, of which a pass reads some rows.
-
-    Quantized layers of ``torch.ao.nn`` have methods in place of parameters, and others hold buffers.
-    """
-    import torch
-
-    layers = [each for each in module.modules() if with_tables or not isinstance(each, torch.nn.Embedding)]
-    read = {id(each): each for layer in layers for each in (*layer._parameters.values(), *layer._buffers.values())}
-    # Those of a quantized layer are returned by methods.
-    packed = [getattr(layer, name, None) for layer in layers for name in ("weight", "bias")]
-    parts = [part() for part in packed if callable(part)]
-    sizes = [_bytes(each) for each in (*read.values(), *parts) if each is not None]
-    return None if None in sizes else sum(size for size in sizes if size is not None)
-
-
-def _bytes(tensor: Any) -> int | None:
-    """Size of a tensor as it is stored; subclasses that wrap others (torchao's) say which, or it is not known."""
-    import torch
-
-    data = tensor.data
-    if hasattr(data, "__tensor_flatten__"):
-        sizes = [_bytes(getattr(data, name)) for name in data.__tensor_flatten__()[0]]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
-    return int(data.numel() * data.element_size()) if type(data) is torch.Tensor else None
 
 
 def refusal(
@@ -290,10 +393,3 @@ def _channels_last(tensor: Any) -> Any:
     if tensor.dim() not in (4, 5):
         return tensor
     return tensor.contiguous(memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d)
-
-
-def _own(setting: Setting) -> Callable[[Any], Any]:
-    """What makes outputs the caller's: a copy on the host, or of what a graph overwrites."""
-    if setting.device != "cpu":
-        return lambda outputs: mapped(outputs, lambda tensor: tensor.cpu())
-    return kept if setting.mode == "graph" else lambda outputs: outputs

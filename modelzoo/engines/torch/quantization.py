@@ -208,6 +208,35 @@ def _quantized_statically(model: Any, batches: Sequence[tuple[Any, ...]]) -> Any
     return found
 
 
+def weight_bytes(module: Any, *, with_tables: bool = False) -> int | None:
+    """Bytes of the parameters that each pass reads whole; ``None`` if some are kept in a form of which it is not known.
+
+    With ``with_tables`` also those of embeddings, of which a pass reads some rows.
+
+    Quantized layers of ``torch.ao.nn`` have methods in place of parameters, and others hold buffers.
+    """
+    import torch
+
+    layers = [each for each in module.modules() if with_tables or not isinstance(each, torch.nn.Embedding)]
+    read = {id(each): each for layer in layers for each in (*layer._parameters.values(), *layer._buffers.values())}
+    # Those of a quantized layer are returned by methods.
+    packed = [getattr(layer, name, None) for layer in layers for name in ("weight", "bias")]
+    parts = [part() for part in packed if callable(part)]
+    sizes = [_bytes(each) for each in (*read.values(), *parts) if each is not None]
+    return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+def _bytes(tensor: Any) -> int | None:
+    """Size of a tensor as it is stored; subclasses that wrap others (torchao's) say which, or it is not known."""
+    import torch
+
+    data = tensor.data
+    if hasattr(data, "__tensor_flatten__"):
+        sizes = [_bytes(getattr(data, name)) for name in data.__tensor_flatten__()[0]]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+    return int(data.numel() * data.element_size()) if type(data) is torch.Tensor else None
+
+
 def _import_torchao(recipe: str) -> Any:
     """torchao's functions; raises ``EnvironmentProblem`` if it is missing, or does not fit this torch."""
     try:

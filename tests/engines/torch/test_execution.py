@@ -11,8 +11,8 @@ import torch
 
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import execution, switches
-from modelzoo.engines.torch.engine import TorchModel
-from modelzoo.engines.torch.execution import Executable
+from modelzoo.engines.torch.execution import TorchModel
+from modelzoo.engines.torch.quantization import weight_bytes
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.environment import MATH_MODE_VARIABLE
@@ -45,7 +45,7 @@ TOY = Workload("toy", "a toy", "images", build, make_inputs)
 INPUTS = make_inputs(InputRequest(2, 0, None, {}))
 
 
-def run(setting: Setting, workload: Workload = TOY) -> tuple[Executable, torch.Tensor]:
+def run(setting: Setting, workload: Workload = TOY) -> tuple[TorchModel, torch.Tensor]:
     """Build under ``setting``, as a worker does; return the executable and its output."""
     with torch.inference_mode(), switches.applied(setting):
         made = execution.build(workload, workload.build({}), INPUTS, setting)
@@ -86,7 +86,7 @@ def test_outputs_are_compared_with_those_of_the_default_backend_and_memory_forma
     with torch.inference_mode(), switches.applied(setting):
         made = execution.build(TOY, TOY.build({}), INPUTS, setting)
         made.model.register_forward_hook(lambda *_: used.append(torch._C._get_mkldnn_enabled()))
-        found = execution.outputs(made, made.prepare(INPUTS.args))
+        found = made.outputs(made.prepare(INPUTS.args))
         assert not torch._C._get_mkldnn_enabled()
     for side in (found.outputs, found.expected):
         torch.testing.assert_close(torch.from_numpy(side[0]), expected)
@@ -114,7 +114,7 @@ def test_outputs_in_bf16_come_with_what_rounding_causes(
     setting = Setting(precision, bf16_method="fastmath" if precision == "bf16" else None)
     made, _ = run(setting)
     with torch.inference_mode(), switches.applied(setting):
-        found = execution.outputs(made, made.prepare(INPUTS.args), precision)
+        found = made.outputs(made.prepare(INPUTS.args))
     torch.testing.assert_close(torch.from_numpy(found.expected[0]), expected)
     assert (len(found.rounded), len(found.changed)) == ((1, 0) if precision == "bf16" else (0, 1))
     for rounded in found.rounded:
@@ -137,7 +137,7 @@ def test_what_is_not_compared_in_bf16() -> None:
     ):
         setting = ResolvedSetting("bf16", method)
         made = execution.build(work, model, INPUTS, setting)
-        assert isinstance(TorchModel(work, setting, made).outputs(made.prepare(INPUTS.args)), Unavailable)
+        assert isinstance(made.outputs(made.prepare(INPUTS.args)), Unavailable)
 
 
 class Output(dict[str, Any]):
@@ -233,20 +233,20 @@ class Tied(torch.nn.Module):
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_table_counts_only_if_another_layer_reads_it_all(tied: bool) -> None:
     """And then once; in the type in which it is stored. All of it occupies memory."""
-    assert execution.weight_bytes(Tied(tied=tied)) == 4 * (800 + 100)
-    assert execution.weight_bytes(Tied(tied=tied).to(torch.bfloat16)) == 2 * (800 + 100)
-    assert execution.weight_bytes(Tied(tied=tied), with_tables=True) == 4 * (800 + 100 + (0 if tied else 800))
+    assert weight_bytes(Tied(tied=tied)) == 4 * (800 + 100)
+    assert weight_bytes(Tied(tied=tied).to(torch.bfloat16)) == 2 * (800 + 100)
+    assert weight_bytes(Tied(tied=tied), with_tables=True) == 4 * (800 + 100 + (0 if tied else 800))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_quantized_layers_count_as_they_are_stored() -> None:
     """A byte for each weight, and biases in fp32; the layer's one scale is not counted. What is packed is not known."""
     quantized = torch.ao.quantization.quantize_dynamic(Tied(tied=False), {torch.nn.Linear}, dtype=torch.qint8)
-    assert execution.weight_bytes(quantized) == 800 + 4 * 100
+    assert weight_bytes(quantized) == 800 + 4 * 100
     model = Tied(tied=False)
     packed = torch.Tensor._make_subclass(type("Packed", (torch.Tensor,), {}), torch.ones(100, 8))
     model.head.weight = torch.nn.Parameter(packed)
-    assert execution.weight_bytes(model) is None
+    assert weight_bytes(model) is None
 
 
 def test_wrapped_tensors_count_as_what_they_hold() -> None:
@@ -254,5 +254,5 @@ def test_wrapped_tensors_count_as_what_they_hold() -> None:
     quantization = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
     model = torch.nn.Sequential(torch.nn.Linear(64, 32, bias=False))
     quantization.quantize_(model, quantization.Int8WeightOnlyConfig(set_inductor_config=False, version=2))
-    found = execution.weight_bytes(model)
+    found = weight_bytes(model)
     assert 64 * 32 < found < 2 * 64 * 32
