@@ -48,18 +48,6 @@ class Call(msgspec.Struct, frozen=True):
     output: str = ""
 
 
-def count_flops(call: Callable[[], object]) -> Flops:
-    """Count the operations of one eager pass.
-
-    Args:
-        call: one pass; for a compiled or scripted model, a pass of the eager model: generated code calls no operator.
-
-    Raises:
-        FlopCountError: the pass failed under observation, for example because this torch cannot intercept operators.
-    """
-    return sum_flops(record_calls(call))
-
-
 def sum_flops(calls: Sequence[Call]) -> Flops:
     """Sum the operations and bytes of ``calls``."""
     by_operator: dict[str, int] = defaultdict(int)
@@ -89,12 +77,12 @@ def record_calls(call: Callable[[], object], run: Run = run_operator, device: st
     """Run ``call`` once and record every operator below autograd, in order.
 
     Args:
-        call: one pass.
+        call: one pass. Of a compiled model, generated code calls no operator.
         run: calls each operator.
         device: the kind of device that computes it, such as ``cuda``.
 
     Raises:
-        FlopCountError: see ``count_flops``.
+        FlopCountError: the pass failed under observation, for example because this torch cannot intercept operators.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode

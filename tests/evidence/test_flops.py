@@ -9,13 +9,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from modelzoo.evidence.flops import count_flops, record_calls
+from modelzoo.evidence.flops import record_calls, sum_flops
 
 
 def total(call: Callable[[], object], *, inference: bool = True) -> int:
     """The operations of ``call``, whose products are all known."""
     with torch.inference_mode() if inference else torch.no_grad():
-        found = count_flops(call)
+        found = sum_flops(record_calls(call))
     assert found.missing == ()
     return found.total
 
@@ -113,5 +113,5 @@ def test_unknown_products_are_named() -> None:
     """A product without a formula is named instead of counting as 0."""
     x = torch.randn(3, 4)
     with torch.no_grad():
-        found = count_flops(lambda: torch.addr(torch.zeros(3, 4), x[:, 0], x[0]))
+        found = sum_flops(record_calls(lambda: torch.addr(torch.zeros(3, 4), x[:, 0], x[0])))
     assert found.missing == ("aten::addr",)

@@ -226,14 +226,14 @@ class TorchSource:
         """The operations that torch counts in one pass of the batch; ``None`` if it cannot."""
         import torch
 
-        from modelzoo.evidence.flops import FlopCountError, count_flops
+        from modelzoo.evidence.flops import FlopCountError, record_calls, sum_flops
 
         # Making them runs models too; and torch's exporter to ONNX leaves the module in training mode.
         self.module.eval()
         module, args = self.module, rebuild(self.input_structure, self.flat_inputs)
         try:
             with torch.no_grad():
-                return count_flops(lambda: module(*args))
+                return sum_flops(record_calls(lambda: module(*args)))
         except FlopCountError:
             return None
 

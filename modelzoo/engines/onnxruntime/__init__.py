@@ -292,16 +292,16 @@ class OnnxRuntimeEngine(ExportedEngine):
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
         conversion, recipe = onnx_conversion(source, newest_opset()), setting.recipe
-        if recipe is None:
-            return export_once(source, self.name, conversion, lambda place: write_onnx(source, conversion, place))
-
-        batches = calibration(source, recipe)
+        batches = calibration(source) if recipe == STATIC else ()
+        if recipe is not None:
+            conversion = quantized_conversion(conversion, recipe, batches)
 
         def write(place: Path) -> None:
             write_onnx(source, conversion, place)
-            quantize_files(place, recipe, batches)
+            if recipe is not None:
+                quantize_files(place, recipe, batches)
 
-        return export_once(source, self.name, quantized_conversion(conversion, recipe, batches), write)
+        return export_once(source, self.name, conversion, write)
 
     def resolve_recipe(self, setting: Setting) -> str | None:
         if setting.precision != "int8":

@@ -174,12 +174,10 @@ Calibration = Sequence[Mapping[str, Any]]
 """Arrays by the name of the model's input, for each batch."""
 
 
-def calibration(source: TorchSource, recipe: str) -> Calibration:
-    """The batches that ``recipe`` takes ranges from; none if it needs none."""
+def calibration(source: TorchSource) -> Calibration:
+    """The batches that ``static`` takes ranges from."""
     import numpy as np
 
-    if recipe != STATIC:
-        return ()
     found = []
     for inputs in source.calibration_inputs():
         structure, values = flatten(inputs.args)

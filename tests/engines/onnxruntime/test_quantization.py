@@ -153,7 +153,7 @@ def test_calibration_takes_neither_the_measured_batch_nor_the_input_of_the_user(
         return CLASSIFIER.inputs(request)
 
     chosen = replace(setting("static"), seed=3, input="/mine")
-    calibration(source_of(replace(CLASSIFIER, inputs=inputs), tmp_path, chosen), "static")
+    calibration(source_of(replace(CLASSIFIER, inputs=inputs), tmp_path, chosen))
     others = [(number, 0) for number in range(4, 12)]
     assert [(each.seed, each.skip) for each in asked] == [(3, 0), *((3, 2 * n) for n in range(1, 9)), *others]
     assert {each.path for each in asked} == {None}
@@ -163,7 +163,7 @@ def test_inputs_that_are_the_same_for_every_seed_are_refused(tmp_path: Path) -> 
     """The ranges would be those of the measured batch."""
     fixed = replace(CLASSIFIER, inputs=lambda request: CLASSIFIER.inputs(replace(request, seed=0)))
     with pytest.raises(UsageError, match="its inputs do not depend on the seed, so recipe=static would take"):
-        calibration(source_of(fixed, tmp_path, setting("static")), "static")
+        calibration(source_of(fixed, tmp_path, setting("static")))
 
 
 def test_a_model_without_anything_to_quantize_is_refused(tmp_path: Path) -> None:
