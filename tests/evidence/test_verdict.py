@@ -206,8 +206,8 @@ def test_undecided_is_unknown() -> None:
 
 
 def test_a_product_narrower_than_bf16_is_not_active() -> None:
-    """However little of the time it takes."""
-    audit = recording(gemm("aten::_int_mm", "int8", 1.0), gemm("aten::addmm", "bfloat16", 99.0))
+    """However little of the time and of the arithmetic it takes."""
+    audit = recording(gemm("aten::_int_mm", "int8", 1.0), gemm("aten::addmm", "bfloat16", 99.0, rows=396))
     evidence = judge(audit, ALL_BF16, "bf16", "autocast")
     assert evidence.verdict == "PARTLY"
     assert "matmul ran in int8: aten::_int_mm (int8)" in sentence(evidence)
