@@ -156,7 +156,7 @@ class Detection(PictureTask):
             sides[1],
             detection_figures.match(*pair, self.shown),
             self.shown,
-            self.context.reference_name,
+            "fp32",
             self.context.tested_name,
         )
         return Exhibit(item.name, detections=drawing)

@@ -285,7 +285,6 @@ def conclude(task: Task, result: PartialResult, exhibit: ExhibitSink = lambda ex
         figures={name: value for name, value in figures.items() if math.isfinite(value)},
         notes=result.notes,
         data_notes=tuple(task.data_notes),
-        reference_name=context.reference_name,
         tested_name=context.tested_name,
     )
 

@@ -44,7 +44,6 @@ class Predictor(msgspec.Struct, frozen=True):
     """One of the two models that are compared.
 
     Attributes:
-        name: what tables call it: ``fp32``, ``bf16=autocast`` ….
         call: takes the model's positional arguments (CPU tensors) and returns its output. Autocast, casts and
             copies to a device happen inside.
         precision: ``fp32``, ``tf32``, ``bf16``, ``fp16`` or ``int8``; decides how much rounding error is expected.
@@ -53,7 +52,6 @@ class Predictor(msgspec.Struct, frozen=True):
         recipe: by which a model in int8 was quantized; decides what is rounded, and how.
     """
 
-    name: str
     call: Callable[..., Any]
     precision: str = "fp32"
     model: Any = None
@@ -66,13 +64,12 @@ class TaskContext(msgspec.Struct, frozen=True):
 
     Attributes:
         workload: its name, as the ``[VALID]`` line prints it.
-        reference_name: what tables call the reference. tested_name: what they call the setting under test.
+        tested_name: what tables call the setting under test.
         significant_bits: of the precision under test, by which near ties are excused; ``None`` in fp32, where none are.
     """
 
     workload: str
     request: ValidityRequest
-    reference_name: str = "fp32"
     tested_name: str = "tested"
     significant_bits: int | None = None
 
