@@ -98,7 +98,7 @@ class Detection(PictureTask):
         return "" if self.annotations is None else file_sha256(self.annotations.path)
 
     def prepare(self, item: PictureItem) -> PreparedItem:
-        picture = item.read()
+        picture = picture_sets.read(item.source)
         return PreparedItem(((self.preprocess(picture.image), picture),), picture.notes)
 
     def batch_arguments(self, rows: Sequence[PreparedRow]) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from validity.toys import annotation
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
 from modelzoo.records.validity import DataNote, DataNoteKind, ValidityRequest
-from modelzoo.validity import coco
+from modelzoo.validity import coco, picture_sets
 
 CATEGORIES = {1: (1, "person"), 2: (3, "airplane")}
 WIDTH, HEIGHT = 40, 30
@@ -67,7 +67,7 @@ def test_the_picture_folder_is_found_where_people_keep_it(tmp_path: Path, inside
     (tmp_path / beside).mkdir(exist_ok=True)
     file.rename(tmp_path / beside / file.name)
     items, annotations, notes = read(tmp_path)
-    assert [item.read().size for item in items] == [(WIDTH, HEIGHT)] * 3
+    assert [picture_sets.read(item.source).size for item in items] == [(WIDTH, HEIGHT)] * 3
     assert (annotations.category_of, annotations.masks, notes) == ({1: 1, 2: 3}, True, [])
 
 
@@ -214,7 +214,7 @@ def test_pictures_are_turned_as_the_sizes_in_the_file_are(tmp_path: Path) -> Non
     one("images", width=HEIGHT, height=WIDTH)(content)
     path.write_text(json.dumps(content))
     items, _, notes = read(path, masks=False)
-    assert items[1].read().image.size == (HEIGHT, WIDTH)
+    assert picture_sets.read(items[1].source).image.size == (HEIGHT, WIDTH)
     assert items[2].source.upright
     assert notes == [DataNote(DataNoteKind.UPRIGHT, 2, (NAMES[1], NAMES[2]))]
     one("images", width=..., height=...)(content)

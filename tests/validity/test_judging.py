@@ -24,18 +24,8 @@ from modelzoo.records.partial import LayerError, PartialResult, Row
 from modelzoo.records.validity import Check, Reason, ReasonKind, WorstLayer
 from modelzoo.validity import Predictor, Task, ValidityRequest, judging
 from modelzoo.validity.checks import LIMITS, check_value
-from modelzoo.validity.judging import (
-    common_check,
-    compare,
-    conclude,
-    decide,
-    drift_check,
-    finite_check,
-    layer_checks,
-    merge,
-    of_few_clusters,
-)
-from modelzoo.validity.prefetch import prefetch
+from modelzoo.validity.judging import compare, conclude, decide, merge, of_few_clusters, prefetch
+from modelzoo.validity.layers import drift_check, finite_check, layer_checks
 
 
 def stored(result: PartialResult) -> PartialResult:
@@ -252,7 +242,7 @@ DATA, NUMBERS = None, ReasonKind.BUILT_IN_DATA
         ([GOOD], BROKEN_REFERENCE, DATA, "CANNOT JUDGE", 2),
         ([GOOD, finite_check(1, ())], None, DATA, "NOT VALID", 1),
         ([GOOD, finite_check(1, ())], BROKEN_REFERENCE, DATA, "CANNOT JUDGE", 2),
-        ([GOOD, common_check(False)], None, DATA, "NOT VALID", 1),
+        ([GOOD, Check("in_common", 0.0, ">=", 1.0, False, None)], None, DATA, "NOT VALID", 1),
         ([check_value("published", 5.0, {}), BAD], None, DATA, "CANNOT JUDGE", 2),
         # Of built-in inputs and random weights, what is undecided about accuracy changes nothing; nothing is VALID.
         ([TENSOR], None, NUMBERS, "NUMERIC ONLY", 0),

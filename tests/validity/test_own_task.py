@@ -14,8 +14,7 @@ from validity.toys import bind, judge
 from modelzoo.errors import InputError, UsageError
 from modelzoo.records.partial import PartialResult
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
-from modelzoo.validity import Predictor, ScoredTask
-from modelzoo.validity.judging import conclude
+from modelzoo.validity import Predictor, ScoredTask, judging
 from modelzoo.validity.task import PreparedItem, TaskContext
 from modelzoo.views.judgement import valid_line
 from modelzoo.workload.discovery import load_workload
@@ -94,9 +93,9 @@ class Fixed(ScoredTask):
 
 def compared(*pairs: tuple[Any, Any]) -> Validity:
     """The judgement of items with these predictions of fp32 and of the setting under test."""
-    task = Fixed(len(pairs)).bind(TaskContext("own", ValidityRequest(data="x"), "tested", 8))
+    task = judging.bind(Fixed(len(pairs)), TaskContext("own", ValidityRequest(data="x"), "tested", 8))
     rows = [task.compare(each, PreparedItem([]), [a], [b]) for each, (a, b) in enumerate(pairs)]
-    return conclude(task, PartialResult("own", tuple(rows)))
+    return judging.conclude(task, PartialResult("own", tuple(rows)))
 
 
 def in_common(*pairs: tuple[Any, Any]) -> bool:
@@ -128,7 +127,7 @@ def test_mistakes_of_a_task_are_named() -> None:
     """A score beyond 1, more than one prediction of an item, and no items."""
     with pytest.raises(UsageError, match="the score of 0 must be from 0 to 1, not 2.0"):
         compared((2.0, 2.0))
-    task = Fixed(1).bind(TaskContext("own", ValidityRequest(data="x")))
+    task = judging.bind(Fixed(1), TaskContext("own", ValidityRequest(data="x")))
     with pytest.raises(UsageError, match="0 has 2 rows; every item of a ScoredTask must have one"):
         task.compare(0, PreparedItem([]), [1.0, 1.0], [1.0, 1.0])
     with pytest.raises(InputError, match="^rows.csv holds no items$"):

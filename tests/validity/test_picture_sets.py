@@ -24,7 +24,7 @@ def test_builtin_crops_are_different_pictures_without_labels() -> None:
     items = builtin_crops(4, 3, 0.5)
     assert items == builtin_crops(4, 3, 0.5) != builtin_crops(4, 4, 0.5)
     assert [(item.name, item.label) for item in items] == [(f"crop_0{number}", None) for number in range(4)]
-    assert len({item.read().image.tobytes() for item in items}) == 4
+    assert len({picture_sets.read(item.source).image.tobytes() for item in items}) == 4
 
 
 def test_a_source_crops_mirrors_and_reduces(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_source_crops_mirrors_and_reduces(tmp_path: Path) -> None:
     picture = picture_sets.read(PictureSource(str(path), crop=(10, 20, 50, 40), mirrored=True))
     assert np.array_equal(np.asarray(picture.image), pixels[20:40, 10:50][:, ::-1])
     (item,) = reduced([PictureItem("a", PictureSource(str(path)))], 40)
-    small = item.read()
+    small = picture_sets.read(item.source)
     assert (small.size, small.image.size) == ((80, 60), (40, 30))
     assert small.notes == (PictureNote.REDUCED,)
 

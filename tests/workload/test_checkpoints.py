@@ -143,9 +143,7 @@ def test_a_cached_repository_is_found_and_verified(tmp_path: Path, monkeypatch: 
     )
     assert checkpoints.find_checkpoint(MODEL) == snapshot
     blob = (snapshot / "model.safetensors").resolve()
-    found = checkpoints.verify_checkpoint(MODEL, snapshot)
-    assert found == checkpoints.Checksum(blob.name, "", is_as_downloaded=True)
-    assert found.verification == "none"
+    assert checkpoints.verify_checkpoint(MODEL, snapshot) == checkpoints.Checksum(blob.name, "none", True)
     blob.write_bytes(blob.read_bytes()[:-1])
     with pytest.raises(WeightsError, match="is damaged or altered"):
         weights.resolve_weights(toy_with(MODEL), OPTIONS, "auto", 0)

@@ -28,7 +28,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.run_report import Compilation
 from modelzoo.setting import Setting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
-from modelzoo.workload.declaration import Inputs, Workload, batches_digest
+from modelzoo.workload.declaration import Inputs, Workload, inputs_digest
 
 LONGEST_REASON = 200
 """Characters of torch's reason why a model cannot run; an expression in it can be longer than a screen."""
@@ -140,7 +140,7 @@ def build(
         with _refusing(workload, setting):
             run, compilation = compiled(workload, module, kept(prepare(inputs.args)), setting)
         if calibration:
-            compilation = replace(compilation, calibration=batches_digest([each.args for each in calibration]))
+            compilation = replace(compilation, calibration=inputs_digest([each.args for each in calibration]))
 
     def call_autocast(*args: Any) -> Any:
         with autocast(setting):
