@@ -60,11 +60,9 @@ def bind(task: Task | None, context: TaskContext) -> Task:
 
     Raises:
         InputError: the data is missing, unreadable, empty or malformed.
-        UsageError: no task of ``modelzoo.validity``, or a batch below 1.
+        UsageError: no task of ``modelzoo.validity``.
     """
     request = context.request
-    if request.batch < 1:
-        raise UsageError(f"--batch must be 1 or more, not {request.batch}")
     if task is None:
         raise UsageError(
             f"workload {context.workload} does not say how its predictions are judged: set judge in workload.py"

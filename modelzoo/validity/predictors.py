@@ -68,7 +68,7 @@ def bound_task(workload: Workload, prepared: Prepared, request: ValidityRequest)
 
     Raises:
         InputError: the data is missing or malformed.
-        UsageError: the workload does not say how its predictions are judged; a wrong batch.
+        UsageError: the workload does not say how its predictions are judged.
     """
     setting, weights = prepared.setting, prepared.weights
     complete = replace(

@@ -210,25 +210,20 @@ def photograph() -> Image:
 
 
 def _photograph_file() -> Path:
-    path = _sample_data() / PHOTOGRAPH
+    spec = importlib.util.find_spec("matplotlib")
+    for place in (spec.submodule_search_locations if spec is not None else None) or ():
+        path = Path(place) / "mpl-data" / "sample_data" / PHOTOGRAPH
+        if path.is_file():
+            return path
+    # Distributions put it elsewhere; importing matplotlib, which knows where, takes long.
+    from matplotlib import get_data_path
+
+    path = Path(get_data_path()) / "sample_data" / PHOTOGRAPH
     if not path.is_file():
         raise InputError(
             f"matplotlib's sample_data/{PHOTOGRAPH} is missing; reinstall matplotlib, or give images with --input"
         )
     return path
-
-
-def _sample_data() -> Path:
-    """The directory of matplotlib's sample data; importing matplotlib, which knows it, takes long."""
-    spec = importlib.util.find_spec("matplotlib")
-    for place in (spec.submodule_search_locations if spec is not None else None) or ():
-        directory = Path(place) / "mpl-data" / "sample_data"
-        if directory.is_dir():
-            return directory
-    # Distributions put it elsewhere.
-    from matplotlib import get_data_path
-
-    return Path(get_data_path()) / "sample_data"
 
 
 class PictureFile(msgspec.Struct, frozen=True):

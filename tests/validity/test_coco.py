@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from pycocotools import mask as run_lengths
-from validity.toys import annotation
+from validity.toys import annotation, cut
 
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
@@ -242,9 +242,7 @@ def test_categories_are_known_by_other_names_and_others_are_listed(tmp_path: Pat
 def test_bad_pictures_are_found_first_and_left_out_on_request(tmp_path: Path) -> None:
     """Missing, truncated, and of another size: counted, with the first one's fault."""
     path = stored(tmp_path, dataset())
-    cut = tmp_path / "val2017" / NAMES[2]
-    Image.fromarray(np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), dtype="uint8")).save(cut)
-    cut.write_bytes(cut.read_bytes()[:-1000])
+    cut(tmp_path / "val2017" / NAMES[2])
     (tmp_path / "val2017" / NAMES[0]).unlink()
     with pytest.raises(InputError, match="2 of 3 pictures cannot be judged: no such image: .*0001.png; .* --skip-bad"):
         read(path)
@@ -252,6 +250,6 @@ def test_bad_pictures_are_found_first_and_left_out_on_request(tmp_path: Path) ->
     assert [item.name for item in items] == [NAMES[1]]
     assert [image["id"] for image in annotations.dataset["images"]] == [2]
     assert replace(note, names=()) == DataNote(DataNoteKind.SKIPPED, 2)
-    cut.with_name(NAMES[1]).unlink()
+    (tmp_path / "val2017" / NAMES[1]).unlink()
     with pytest.raises(InputError, match="3 of 3 pictures cannot be judged"):
         read(path, skip_bad=True)

@@ -77,13 +77,25 @@ def judge(
     return judging.conclude(bound, found, exhibit)
 
 
+def noise(size: tuple[int, int], random: np.random.Generator | None = None) -> Any:
+    """A picture of noise, which no format compresses."""
+    random = random or np.random.default_rng(0)
+    return Image.fromarray(random.integers(0, 256, (size[1], size[0], 3), dtype="uint8"))
+
+
+def cut(path: Path) -> None:
+    """Half of a picture's file."""
+    noise((90, 90)).save(path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
 def classification(folder: Path, count: int) -> tuple[Classification, Predictor, Predictor, ValidityRequest]:
     """Pictures of noise in a directory per class; two linear models that differ a little."""
     random = np.random.default_rng(0)
     for number in range(count):
         place = folder / f"c{number % CLASSES}"
         place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype="uint8")).save(place / f"{number:03}.png")
+        noise((16, 16), random).save(place / f"{number:03}.png")
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(CLASSES, 3 * 16 * 16, generator=generator) / 10
     other = weight + torch.randn(weight.shape, generator=generator) / 200
