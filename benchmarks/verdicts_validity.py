@@ -151,7 +151,7 @@ def evaluated(
             hit = (np.arange(len(places)) < hits.sum())[order][None]
             side[category] = ap.CategoryMatches(places[order], hit, np.zeros_like(hit), objects.astype(float))
     first, second = (ap.Evaluation({"ap": _mean_ap(side)}, pictures, side) for side in sides)
-    return AveragePrecisions("box", first, second, ap.resample(first, second) if resampled else None)
+    return AveragePrecisions("box", first, second, *(ap.resample(first, second) if resampled else ()))
 
 
 def _mean_ap(categories: dict[int, ap.CategoryMatches]) -> float:

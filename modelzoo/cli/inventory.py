@@ -205,17 +205,17 @@ def _states(
                     state = "DAMAGED"
                 else:
                     is_incomplete |= checksum.verification != "full"
-                    state = f"{_extent(checksum)}, sha256 {checksum.sha256[:16]}…"
+                    state = f"{_extent(checksum, checkpoint.digest)}, sha256 {checksum.sha256[:16]}…"
             rows.append(
                 (workload.name, checkpoint.name, str(checkpoint.megabytes or ""), state, str(path or checkpoint.source))
             )
     return rows, errors, is_incomplete
 
 
-def _extent(checksum: checkpoints.Checksum) -> str:
+def _extent(checksum: checkpoints.Checksum, declared: str) -> str:
     """How much of a checksum was compared with the declared one."""
     if checksum.verification == "full":
         return "verified"
     if checksum.verification == "partial":
-        return f"partial digest ({len(checksum.published)} hex digits)"
+        return f"partial digest ({len(declared)} hex digits)"
     return "no digest" + (" (unchanged since its download)" if checksum.is_as_downloaded else "")

@@ -242,7 +242,7 @@ class Instance:
             observed=observed,
             peak_memory=peak,
             weight_bytes=built.model.stored_bytes(),
-            inputs_digest=inputs_digest(built.inputs),
+            inputs_digest=inputs_digest(built.inputs.args),
             calibration_digest=made.calibration if made is not None else None,
             turns=tuple(self._turns),
             pipeline=built.pipeline.record() if built.pipeline is not None else None,

@@ -33,8 +33,8 @@ from modelzoo.records.run import Prepared, ValidityReport
 from modelzoo.records.validity import Validity
 from modelzoo.setting import value_text
 from modelzoo.validity.judging import compare, conclude, merge, plan_shards, shard_content
-from modelzoo.validity.predictors import Pair, bound_task, load_pair, validate
-from modelzoo.validity.task import Task
+from modelzoo.validity.predictors import Reports, bound_task, load_pair, validate
+from modelzoo.validity.task import Predictor, Task
 from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import REPOSITORY_FILES
 from modelzoo.workload.declaration import make_inputs
@@ -128,7 +128,7 @@ class Judging:
             raise InputError(f"{error.filename} cannot be read: {error.strerror}") from error
 
     @cached_property
-    def _pair(self) -> Pair:
+    def _pair(self) -> tuple[Predictor, Predictor, Reports]:
         """Both models, loaded at the first shard that is judged."""
         self._send(Progress("load"))
         own = self._job.prepared
@@ -138,17 +138,17 @@ class Judging:
     @cached_property
     def _by(self) -> JudgedBy:
         origin = provenance(self._job, self._engine, self._machine, self._cpus)
-        return JudgedBy(uuid.uuid4().hex, socket.gethostname(), *self._pair.reports(), origin)
+        return JudgedBy(uuid.uuid4().hex, socket.gethostname(), *self._pair[2](False), origin)
 
     def compare(self, shard: Shard) -> ShardResult:
         """Judge one shard."""
         with self._engine.explained_errors():
-            content, pair, by = self.content(shard), self._pair, self._by
+            content, (reference, tested, _), by = self.content(shard), self._pair, self._by
             began = time.monotonic()
             result = compare(
                 self._task,
-                pair.reference,
-                pair.tested,
+                reference,
+                tested,
                 range(shard.start, shard.stop),
                 progress=self._progress,
                 exhibit=self._send,

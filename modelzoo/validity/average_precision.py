@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from modelzoo.records.partial import CocoDetections
-from modelzoo.validity.bounds import typical_size
+from modelzoo.validity.bounds import Drawn, typical_size
 from modelzoo.validity.coco import Annotations, ImageId
 
 if TYPE_CHECKING:
@@ -165,25 +165,11 @@ def category_ap(matches: CategoryMatches, weights: Any) -> NDArray[Any]:
     return total / len(matches.hit)
 
 
-class Resampled(msgspec.Struct, frozen=True):
-    """AP of two models on the same pictures with random weights, as ``bounds.Drawn`` takes it.
-
-    Attributes:
-        reference: [draws] what the observed pictures add to the AP of the reference. tested: likewise.
-        observed: [draws] share of AP that the observed pictures have; the added picture has the rest.
-        added: [draws] weight of the added picture.
-        size: size of the added picture, see ``picture_sizes``.
-    """
-
-    reference: NDArray[Any]
-    tested: NDArray[Any]
-    observed: NDArray[Any]
-    added: NDArray[Any]
-    size: float
-
-
-def resample(reference: Evaluation, tested: Evaluation) -> Resampled:
+def resample(reference: Evaluation, tested: Evaluation) -> tuple[Drawn, Drawn]:
     """Compute both models' AP with random weights of the pictures, exponentially distributed.
+
+    Returned are the tested model's AP ÷ the reference's, and the difference of both. An added picture is one whose
+    objects only one model finds; see ``picture_sizes``.
 
     AP is no mean over pictures, so it is computed again from COCOeval's matches, which do not change. That takes one
     pass over the detections per draw. No picture has the weight 0, so no category vanishes. Seeded: the same data give
@@ -206,7 +192,11 @@ def resample(reference: Evaluation, tested: Evaluation) -> Resampled:
         observed = weights @ sizes / (weights @ sizes + added)
         found.append(np.array([_mean_ap(reference, weights), _mean_ap(tested, weights), observed]))
     first, second, shares = np.concatenate(found, axis=1)
-    return Resampled(first * shares, second * shares, shares, (1 - shares) / size, size)
+    first, second, added = first * shares, second * shares, (1 - shares) / size
+    before, after, pictures = reference.figures["ap"], tested.figures["ap"], reference.pictures
+    ratio = Drawn(after, before, second, first, added, (0.0, size), (size, 0.0), pictures)
+    ends = (-size, size), (size, size)
+    return ratio, Drawn(after - before, 1.0, second - first, shares, added, *ends, pictures)
 
 
 def picture_sizes(evaluation: Evaluation) -> NDArray[Any]:

@@ -42,16 +42,14 @@ POWER = 0.80
 """How probably as many clusters as ``clusters_needed`` says decide."""
 
 
-def standard_error(differences: Sequence[float], sizes: Sequence[float] | None = None) -> float:
+def standard_error(differences: Sequence[float], sizes: Sequence[float]) -> float:
     """Compute the standard error of sum(differences) ÷ sum(sizes) over two or more independent clusters of items.
 
-    With sizes it is that of a ratio (Cochran, "Sampling Techniques", 1977, section 2.11); without, that of a mean.
+    It is that of a ratio (Cochran, "Sampling Techniques", 1977, section 2.11).
     """
-    count = len(differences)
-    weights = [1.0] * count if sizes is None else sizes
-    total = sum(weights)
+    count, total = len(differences), sum(sizes)
     ratio = sum(differences) / total
-    squares = math.fsum((difference - ratio * size) ** 2 for difference, size in zip(differences, weights))
+    squares = math.fsum((difference - ratio * size) ** 2 for difference, size in zip(differences, sizes))
     return math.sqrt(squares * count / (count - 1)) / total
 
 

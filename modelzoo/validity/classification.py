@@ -78,7 +78,7 @@ class Classification(PictureTask):
         return items
 
     def prepare(self, item: PictureItem) -> PreparedItem:
-        picture = item.read()
+        picture = picture_sets.read(item.source)
         return PreparedItem((self.preprocess(picture.image),), picture.notes)
 
     def output_tensor(self, output: Any, rows: Sequence[Any]) -> Any:

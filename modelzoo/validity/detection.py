@@ -98,7 +98,7 @@ class Detection(PictureTask):
         return "" if self.annotations is None else file_sha256(self.annotations.path)
 
     def prepare(self, item: PictureItem) -> PreparedItem:
-        picture = item.read()
+        picture = picture_sets.read(item.source)
         return PreparedItem(((self.preprocess(picture.image), picture),), picture.notes)
 
     def batch_arguments(self, rows: Sequence[PreparedRow]) -> tuple[Any, ...]:
@@ -156,7 +156,7 @@ class Detection(PictureTask):
             sides[1],
             detection_figures.match(*pair, self.shown),
             self.shown,
-            self.context.reference_name,
+            "fp32",
             self.context.tested_name,
         )
         return Exhibit(item.name, detections=drawing)

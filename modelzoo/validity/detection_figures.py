@@ -112,36 +112,27 @@ class AveragePrecisions(msgspec.Struct, frozen=True):
     """COCO's evaluation of both models, for one kind of shape: ``box`` or ``mask``.
 
     Attributes:
-        resampled: both with random weights of the pictures; ``None`` if fp32 has no AP, or nothing is concluded.
+        ratio: the tested model's AP ÷ the reference's; ``None`` if fp32 has no AP, or nothing is concluded.
+        difference: the tested model's AP minus the reference's, likewise.
     """
 
     shape: str
     reference: ap.Evaluation
     tested: ap.Evaluation
-    resampled: ap.Resampled | None
-
-    @property
-    def ratio(self) -> Drawn | None:
-        """The tested model's AP ÷ the reference's. An added picture is one whose objects only one model finds."""
-        found = self.resampled
-        if found is None:
-            return None
-        first, second = self.reference.figures["ap"], self.tested.figures["ap"]
-        extremes = (0.0, found.size), (found.size, 0.0)
-        return Drawn(second, first, found.tested, found.reference, found.added, *extremes, self.reference.pictures)
+    ratio: Drawn | None = None
+    difference: Drawn | None = None
 
     @property
     def change(self) -> MetricChange | None:
-        """How AP changed: the tested model's minus the reference's; ``None`` with fewer than two pictures."""
-        found, pictures = self.resampled, self.reference.pictures
-        if found is None or pictures < 2:
+        """How AP changed; ``None`` with fewer than two pictures."""
+        drawn, pictures = self.difference, self.reference.pictures
+        if drawn is None or pictures < 2:
             return None
-        first, second = self.reference.figures["ap"], self.tested.figures["ap"]
-        changes, extremes = found.tested - found.reference, ((-found.size, found.size), (found.size, found.size))
-        drawn = Drawn(second - first, 1.0, changes, found.observed, found.added, *extremes, pictures)
         # The added picture does not count here; what a fault in few pictures may hide is in the rule of three.
-        loss = detectable_loss(float((changes / found.observed).std()), pictures / found.size)
-        return metric_change(f"{self.shape}_ap", first, second, drawn, loss, pictures)
+        spread = float((drawn.numerators / drawn.denominators).std())
+        loss = detectable_loss(spread, pictures / drawn.highest[0])
+        sides = self.reference.figures["ap"], self.tested.figures["ap"]
+        return metric_change(f"{self.shape}_ap", *sides, drawn, loss, pictures)
 
 
 def average_precisions(
@@ -159,8 +150,8 @@ def average_precisions(
     evaluated = []
     for shape, kind, sides in (("box", "bbox", boxes), ("mask", "segm", masks))[: 1 + annotations.masks]:
         first, second = (ap.evaluate(annotations, list(found), results, kind) for results in sides)
-        drawn = ap.resample(first, second) if resampled and first.figures["ap"] > 0 else None
-        evaluated.append(AveragePrecisions(shape, first, second, drawn))
+        drawn = ap.resample(first, second) if resampled and first.figures["ap"] > 0 else ()
+        evaluated.append(AveragePrecisions(shape, first, second, *drawn))
     return evaluated
 
 

@@ -11,23 +11,24 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, pairwise
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from copy import copy
+from itertools import chain, islice, pairwise
+from typing import Any, TypeVar
 
 import msgspec
 
 from modelzoo.errors import InputError, UsageError
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
+from modelzoo.machine.linux import leave_bound_cpu
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.fleet import Shard, ShardPlan
-from modelzoo.records.partial import JudgedSoFar, LayerError, PartialResult, PictureNote, Row
-from modelzoo.records.validity import Check, Reason, ReasonKind, Validity, ValidityVerdict, WorstLayer
+from modelzoo.records.partial import JudgedSoFar, PartialResult, PictureNote, Row
+from modelzoo.records.validity import Check, Reason, ReasonKind, Validity, ValidityVerdict
 from modelzoo.validity.checks import (
     MINIMUM_CLUSTERS,
-    check_tolerances,
-    check_value,
     class_changes,
     class_checks,
     class_losses,
@@ -36,18 +37,20 @@ from modelzoo.validity.checks import (
     more_items,
     with_allowed_losses,
 )
-from modelzoo.validity.layers import compare_layers, explained
+from modelzoo.validity.layers import compare_layers, drift_check, explained, finite_check, layer_checks, padded
 from modelzoo.validity.layers import exhibits as layer_exhibits
-from modelzoo.validity.prefetch import batches, padded, prefetch
 from modelzoo.validity.rows import clusters
 from modelzoo.validity.task import ExhibitSink, Predictor, PreparedItem, Progress, Task, TaskContext
 from modelzoo.workload.inputs import large_pictures_allowed
 
+T = TypeVar("T")
 SHARDS = 100
 """How many shards a data set has at most, unless their size is given. A killed host loses one shard, and in the end the
 hosts wait for the last one, so a shard should be a small part of the whole; each costs a file and a message."""
 LEAST_ITEMS = 4
 """A shard of a small data set has so many items at least."""
+ITEMS_PER_THREAD = 4
+"""Items that each thread prepares before the model continues: enough to balance large and small pictures."""
 CSV_CHUNK = 1000
 """Items per exhibit of the CSV file."""
 
@@ -57,13 +60,9 @@ def bind(task: Task | None, context: TaskContext) -> Task:
 
     Raises:
         InputError: the data is missing, unreadable, empty or malformed.
-        UsageError: no task of ``modelzoo.validity``, an unknown tolerance, a limit or batch below 1.
+        UsageError: no task of ``modelzoo.validity``.
     """
     request = context.request
-    check_tolerances(request.tolerance)
-    for name, value in (("limit", request.limit), ("batch", request.batch)):
-        if value is not None and value < 1:
-            raise UsageError(f"--{name} must be 1 or more, not {value}")
     if task is None:
         raise UsageError(
             f"workload {context.workload} does not say how its predictions are judged: set judge in workload.py"
@@ -71,7 +70,9 @@ def bind(task: Task | None, context: TaskContext) -> Task:
     if not isinstance(task, Task):
         kind = type(task).__name__
         raise UsageError(f"workload {context.workload}: judge must return a task of modelzoo.validity, not {kind}")
-    bound = task.bind(context)
+    bound = copy(task)
+    bound.context = context
+    bound.items = bound.read(request)
     if len(bound.items) == 0:
         raise InputError(f"{request.data or 'the built-in data set'} holds no items")
     return bound
@@ -228,6 +229,50 @@ def _sha256_of(*texts: str) -> str:
     return hashlib.sha256(msgspec.json.encode(texts)).hexdigest()
 
 
+def prefetch(items: Iterable[Any], prepare: Callable[[Any], T], batch: int, threads: int) -> Iterator[T]:
+    """Yield ``prepare(item)`` in order, prepared by ``threads`` threads, several batches at a time.
+
+    Preparation and model alternate; they do not overlap. The model runs one thread per core, and a thread that has
+    to share its core delays all others (ResNet50 on two cores then runs at half its speed). Threads are sufficient
+    because Pillow releases the interpreter lock while it decodes and resizes. An exception raised by ``prepare``
+    is raised when its item is due.
+    """
+
+    def prepared(item: Any) -> T:
+        leave_bound_cpu()
+        return prepare(item)
+
+    chunk = batch * -(-ITEMS_PER_THREAD * threads // batch)
+    with ThreadPoolExecutor(threads, thread_name_prefix="prepare", initializer=limit_openmp_to_one_thread) as pool:
+        remaining = iter(items)
+        while pending := [pool.submit(prepared, item) for item in islice(remaining, chunk)]:
+            wait(pending)
+            pending.reverse()
+            while pending:
+                yield pending.pop().result()
+
+
+def limit_openmp_to_one_thread() -> None:
+    """Keep torch's operators in a preparing thread from starting OpenMP threads of their own.
+
+    If more OpenMP threads than cores exist, even idle ones, libgomp stops spinning at its barriers, and the model
+    runs at half its speed.
+    """
+    import threadpoolctl
+    import torch
+
+    # The first call into torch sets the thread's number of OpenMP threads, and later ones keep it.
+    torch.get_num_threads()
+    threadpoolctl.threadpool_limits(1, user_api="openmp")
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Group ``items`` by ``size``; the last group may be smaller."""
+    iterator = iter(items)
+    while group := list(islice(iterator, size)):
+        yield group
+
+
 MINIMUM_ITEMS = 2
 """Items that any pass requires: one picture is never enough."""
 
@@ -255,7 +300,8 @@ def conclude(task: Task, result: PartialResult, exhibit: ExhibitSink = lambda ex
         checks.append(drift_check("tensor_error", result.layers, tolerance))
         metric, reference, tested, numbers = "tensor_error", None, checks[-1].seen, ReasonKind.RANDOM_WEIGHTS
     else:
-        checks.append(common_check(task.in_common(rows)))
+        in_common = task.in_common(rows)  # there is no tolerance for it
+        checks.append(Check("in_common", float(in_common), ">=", 1.0, in_common, None))
         sampled = [*findings.checks, *class_checks(classes, tolerance)]
         checks += sampled if numbers or groups >= MINIMUM_CLUSTERS else of_few_clusters(sampled, groups, len(rows))
         checks += layer_checks(result.layers, tolerance, numeric_only=numbers is not None)
@@ -285,22 +331,8 @@ def conclude(task: Task, result: PartialResult, exhibit: ExhibitSink = lambda ex
         figures={name: value for name, value in figures.items() if math.isfinite(value)},
         notes=result.notes,
         data_notes=tuple(task.data_notes),
-        reference_name=context.reference_name,
         tested_name=context.tested_name,
     )
-
-
-def finite_check(nonfinite: int, layers: Sequence[LayerError]) -> Check:
-    """No output under test, and no layer's, may hold other NaN or Inf than fp32's; there is no tolerance for it."""
-    first = next((layer.name for layer in layers if not layer.finite), None)
-    count = max(nonfinite, int(first is not None))
-    about = None if first is None else WorstLayer(first)
-    return Check("finite", float(count), "<=", 0.0, not count, None, about=about)
-
-
-def common_check(in_common: bool) -> Check:
-    """The two models must have something in common; there is no tolerance for it."""
-    return Check("in_common", float(in_common), ">=", 1.0, in_common, None)
 
 
 def of_few_clusters(checks: Sequence[Check], clusters: int, items: int) -> list[Check]:
@@ -315,35 +347,6 @@ def of_few_clusters(checks: Sequence[Check], clusters: int, items: int) -> list[
         return replace(check, passed=False, undecided=True, would_pass_at=None, more_items=more)
 
     return [each if each.name == "published" else undecided(each) for each in checks]
-
-
-def layer_checks(layers: Sequence[LayerError], tolerance: Mapping[str, float], *, numeric_only: bool) -> list[Check]:
-    """Check the largest change of scale and the largest error of all layers.
-
-    Layers whose expected rounding error is unknown are left out. If they are all that is judged, the check is
-    undecided.
-    """
-    drift = drift_check("layer_drift", layers, tolerance)
-    if drift.undecided and not numeric_only:
-        layers = [layer for layer in layers if layer.baseline is not None]
-        drift = drift_check("layer_drift", layers, tolerance)
-    if not layers:
-        return [drift] if numeric_only else []
-    largest = max(layers, key=lambda layer: layer.excess_scale)
-    return [check_value("layer_scale", largest.excess_scale, tolerance, WorstLayer(largest.name)), drift]
-
-
-def drift_check(name: str, layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Check:
-    """Check the largest error; undecided without layers, or if it passes and the baseline of some layer is unknown."""
-    known = [layer for layer in layers if layer.baseline is not None or layer.error is None]
-    unknown = WorstLayer(next((layer.name for layer in layers if layer.baseline is None), None))
-    if not known:
-        return replace(check_value(name, None, tolerance, unknown), undecided=True)
-    worst = max(known, key=lambda layer: math.inf if layer.ratio is None else layer.ratio)
-    check = check_value(name, worst.ratio, tolerance, WorstLayer(worst.name, worst.baseline))
-    if check.passed and unknown.name is not None:
-        return replace(check, passed=False, undecided=True, about=unknown)
-    return check
 
 
 Decision = tuple[ValidityVerdict, int, Reason | None]

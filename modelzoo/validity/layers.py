@@ -10,23 +10,25 @@ The error of a fault is larger, or has a direction.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
 from modelzoo.evidence.rounded import is_predictable, rounded_to
+from modelzoo.frozen import replace
 from modelzoo.records.exhibits import CsvRows, Exhibit, ExplainedLayers, LayerErrorPlot
 from modelzoo.records.partial import OUTPUT, LayerError, Unrepeatable
+from modelzoo.records.validity import Check, WorstLayer
 from modelzoo.records.workload import MAGNIFIED, ROUNDED
-from modelzoo.validity.checks import FP32_DRIFT, SIGNIFICANT_BITS, limit, places, without_alike
-from modelzoo.validity.prefetch import padded
+from modelzoo.validity.checks import FP32_DRIFT, SIGNIFICANT_BITS, check_value, limit, places, without_alike
 from modelzoo.validity.task import Predictor, Task, TaskContext
+from modelzoo.workload.initialization import temporary_hooks
 
+T = TypeVar("T")
 MAXIMUM_SAMPLE = 65_536
 """Elements kept of each output: its error is then accurate to three digits, and any model fits into memory."""
 MINIMUM_FOR_SCALE = 2048
@@ -91,13 +93,12 @@ def observe(
         key = name if calls[name] == 1 else f"{name}#{calls[name]}"
         observed[key] = LayerOutput(sample, places(flat), type(module).__name__)
 
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(torch.no_grad())
-        stack.enter_context(predictor.active())
-        for name, module in predictor.model.named_modules() if is_observable(predictor) else ():
-            if name and wanted(name) and (hasattr(module, PACKED) or not list(module.children())):
-                hook = module.register_forward_hook(lambda it, _, output, name=name: add(name, it, output))
-                stack.callback(hook.remove)
+    hooks = (
+        module.register_forward_hook(lambda it, _, output, name=name: add(name, it, output))
+        for name, module in (predictor.model.named_modules() if is_observable(predictor) else ())
+        if name and wanted(name) and (hasattr(module, PACKED) or not list(module.children()))
+    )
+    with torch.no_grad(), predictor.active(), temporary_hooks(hooks):
         output = predictor.call(*args)
     add(OUTPUT, output, output_tensor(output))
     return observed
@@ -207,6 +208,11 @@ def scale_change(tested: Any, reference: Any) -> tuple[float, float]:
     return factor - 1, (blocks**2).sum().sqrt().item() / size
 
 
+def padded(items: Sequence[T], size: int) -> list[T]:
+    """``items`` with the last one repeated up to ``size``."""
+    return [*items, *[items[-1]] * (size - len(items))]
+
+
 def compare_layers(task: Task, reference: Predictor, tested: Predictor) -> ComparedLayers:
     """Compare the layers on the first few items of the data set.
 
@@ -265,3 +271,40 @@ def exhibits(layers: Sequence[LayerError], context: TaskContext) -> Iterator[Exh
     largest_ratio, suspect = limit("layer_drift", request.tolerance), first_suspect(layers, request.tolerance)
     plot = LayerErrorPlot(tuple(layers), context.tested_name, largest_ratio, suspect)
     yield Exhibit("layers.png", layer_errors=plot)
+
+
+def finite_check(nonfinite: int, layers: Sequence[LayerError]) -> Check:
+    """No output under test, and no layer's, may hold other NaN or Inf than fp32's; there is no tolerance for it."""
+    first = next((layer.name for layer in layers if not layer.finite), None)
+    count = max(nonfinite, int(first is not None))
+    about = None if first is None else WorstLayer(first)
+    return Check("finite", float(count), "<=", 0.0, not count, None, about=about)
+
+
+def layer_checks(layers: Sequence[LayerError], tolerance: Mapping[str, float], *, numeric_only: bool) -> list[Check]:
+    """Check the largest change of scale and the largest error of all layers.
+
+    Layers whose expected rounding error is unknown are left out. If they are all that is judged, the check is
+    undecided.
+    """
+    drift = drift_check("layer_drift", layers, tolerance)
+    if drift.undecided and not numeric_only:
+        layers = [layer for layer in layers if layer.baseline is not None]
+        drift = drift_check("layer_drift", layers, tolerance)
+    if not layers:
+        return [drift] if numeric_only else []
+    largest = max(layers, key=lambda layer: layer.excess_scale)
+    return [check_value("layer_scale", largest.excess_scale, tolerance, WorstLayer(largest.name)), drift]
+
+
+def drift_check(name: str, layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Check:
+    """Check the largest error; undecided without layers, or if it passes and the baseline of some layer is unknown."""
+    known = [layer for layer in layers if layer.baseline is not None or layer.error is None]
+    unknown = WorstLayer(next((layer.name for layer in layers if layer.baseline is None), None))
+    if not known:
+        return replace(check_value(name, None, tolerance, unknown), undecided=True)
+    worst = max(known, key=lambda layer: math.inf if layer.ratio is None else layer.ratio)
+    check = check_value(name, worst.ratio, tolerance, WorstLayer(worst.name, worst.baseline))
+    if check.passed and unknown.name is not None:
+        return replace(check, passed=False, undecided=True, about=unknown)
+    return check

@@ -21,7 +21,6 @@ import msgspec
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.linux import allowed_cpus, leave_bound_cpu
-from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import PictureSource
 from modelzoo.records.partial import PictureNote
 from modelzoo.records.validity import DataNote, DataNoteKind, ValidityRequest
@@ -57,28 +56,6 @@ class PictureItem(msgspec.Struct, frozen=True):
     source: PictureSource
     label: int | None = None
     image_id: int | str | None = None
-
-    @property
-    def file(self) -> Path | None:
-        """The picture's file; ``None`` for crops of the built-in photograph."""
-        return None if self.source.path is None else Path(self.source.path)
-
-    def read(self) -> inputs.Picture:
-        """Read the picture as RGB; raises ``InputError`` if that is impossible."""
-        return read(self.source)
-
-    def identity(self) -> str:
-        """What tells the picture from others, without the directory that it is in: name, label, size of its file …
-
-        Raises:
-            InputError: the file cannot be read.
-        """
-        try:
-            size = 0 if self.file is None else self.file.stat().st_size
-        except OSError as error:
-            raise InputError(f"{self.file} cannot be read: {error.strerror}") from error
-        parts = (self.name, self.label, self.image_id, replace(self.source, path=None), size)
-        return encode_json(parts).decode()
 
 
 def read(source: PictureSource) -> inputs.Picture:

@@ -11,8 +11,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.source import in_fp32
 from modelzoo.engines.protocol import Engine, value_and_problem
@@ -23,41 +21,16 @@ from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.run import Observed, Prepared, SideReport, ValidityReport
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.records.workload import WeightsKind
-from modelzoo.setting import ResolvedSetting
 from modelzoo.validity.checks import SIGNIFICANT_BITS
 from modelzoo.validity.judging import bind, compare, conclude
 from modelzoo.validity.task import ExhibitSink, Predictor, Progress, Task, TaskContext
 from modelzoo.workload.declaration import Inputs, Workload
 
-REFERENCE_NAME = "fp32"
-"""What tables call the reference."""
-
-
-class LoadedPredictor(Predictor, frozen=True, kw_only=True):
-    """A model that is ready to predict.
-
-    Attributes:
-        setting: what it runs under.
-        observe: looks at its canary, and at the kernels of a pass; if asked to, it calls each product of the pass
-            again, which shows those that are wrong.
-    """
-
-    setting: ResolvedSetting
-    observe: Callable[[bool], Observed]
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """The two models that are compared, and what the reference runs."""
-
-    reference: LoadedPredictor
-    tested: LoadedPredictor
-    observed: Observed
-
-    def reports(self, *, replay: bool = False) -> tuple[SideReport, SideReport]:
-        """What the tested model and the reference ran; with ``replay``, each of their products is called again."""
-        reference = self.reference.observe(True) if replay else self.observed
-        tested = SideReport(self.tested.setting, self.tested.observe(replay))
-        return tested, SideReport(self.reference.setting, reference)
+Observe = Callable[[bool], Observed]
+"""Looks at a model's canary, and at the kernels of a pass; if asked to, it calls each product of the pass again, which
+shows those that are wrong."""
+Reports = Callable[[bool], tuple[SideReport, SideReport]]
+"""What the tested model and the reference ran; if asked to, each of their products is called again."""
 
 
 def validate(
@@ -83,11 +56,11 @@ def validate(
         EnvironmentProblem: this process cannot compute in fp32, so there is no reference.
     """
     task = bound_task(workload, prepared, request)
-    pair = load_pair(engine, workload, prepared, inputs)
-    found = compare(task, pair.reference, pair.tested, progress=progress, exhibit=exhibit)
+    reference, tested, reports = load_pair(engine, workload, prepared, inputs)
+    found = compare(task, reference, tested, progress=progress, exhibit=exhibit)
     validity = conclude(task, found, exhibit)
     # A kernel that is wrong may be why the predictions are.
-    return ValidityReport(validity, prepared, *pair.reports(replay=validity.verdict is not ValidityVerdict.VALID))
+    return ValidityReport(validity, prepared, *reports(validity.verdict is not ValidityVerdict.VALID))
 
 
 def bound_task(workload: Workload, prepared: Prepared, request: ValidityRequest) -> Task:
@@ -95,7 +68,7 @@ def bound_task(workload: Workload, prepared: Prepared, request: ValidityRequest)
 
     Raises:
         InputError: the data is missing or malformed.
-        UsageError: the workload does not say how its predictions are judged; a wrong tolerance, limit or batch.
+        UsageError: the workload does not say how its predictions are judged.
     """
     setting, weights = prepared.setting, prepared.weights
     complete = replace(
@@ -107,11 +80,13 @@ def bound_task(workload: Workload, prepared: Prepared, request: ValidityRequest)
         model_path=weights.path if Path(weights.path).is_dir() else None,
     )
     task, bits = workload.judge and workload.judge(setting.options), SIGNIFICANT_BITS.get(setting.precision)
-    return bind(task, TaskContext(workload.name, complete, REFERENCE_NAME, setting.label, bits))
+    return bind(task, TaskContext(workload.name, complete, setting.label, bits))
 
 
-def load_pair(engine: Engine, workload: Workload, prepared: Prepared, inputs: Inputs) -> Pair:
-    """Load the setting under test and its fp32 reference, with the same weights; arguments as of ``validate``.
+def load_pair(
+    engine: Engine, workload: Workload, prepared: Prepared, inputs: Inputs
+) -> tuple[Predictor, Predictor, Reports]:
+    """Load the fp32 reference of a setting and the setting itself, with the same weights; arguments as of ``validate``.
 
     Raises:
         EnvironmentProblem: this process cannot compute in fp32, so there is no reference.
@@ -121,8 +96,8 @@ def load_pair(engine: Engine, workload: Workload, prepared: Prepared, inputs: In
     other = engine if plain.engine == own.engine else create_engine(plain.engine)
     if other is not engine:
         other.load()
-    reference = load_predictor(other, workload, replace(prepared, setting=plain, export=None), inputs, REFERENCE_NAME)
-    observed = reference.observe(False)
+    reference, observe = load_predictor(other, workload, replace(prepared, setting=plain, export=None), inputs)
+    observed = observe(False)
     canary = observed.canary
     if canary is not None and observed.canary_verdict is not CanaryVerdict.FP32:
         raise EnvironmentProblem(
@@ -135,13 +110,16 @@ def load_pair(engine: Engine, workload: Workload, prepared: Prepared, inputs: In
             f"no fp32 reference: {workload.name} itself multiplies in {', '.join(narrower)}; leave autocast and casts "
             "out of forward, and load weights that are not quantized"
         )
-    tested = load_predictor(engine, workload, prepared, inputs, own.label)
-    return Pair(reference, tested, observed)
+    tested, observe_tested = load_predictor(engine, workload, prepared, inputs)
+
+    def reports(replay: bool) -> tuple[SideReport, SideReport]:
+        again = observe(True) if replay else observed
+        return SideReport(own, observe_tested(replay)), SideReport(plain, again)
+
+    return reference, tested, reports
 
 
-def load_predictor(
-    engine: Engine, workload: Workload, prepared: Prepared, inputs: Inputs, name: str
-) -> LoadedPredictor:
+def load_predictor(engine: Engine, workload: Workload, prepared: Prepared, inputs: Inputs) -> tuple[Predictor, Observe]:
     """Load one of the two models."""
     setting, export = prepared.setting, prepared.export
     is_converted = export is not None and bool(export.converted)
@@ -171,5 +149,4 @@ def load_predictor(
     def call(*args: Any) -> Any:
         return model.predict(*(in_fp32(args) if is_converted else args))
 
-    what = name, call, setting.precision, model.module, session.active, setting.recipe
-    return LoadedPredictor(*what, setting=setting, observe=observe)
+    return Predictor(call, setting.precision, model.module, session.active, setting.recipe), observe

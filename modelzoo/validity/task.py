@@ -9,15 +9,15 @@ Importing this module does not import torch; the methods do when they are called
 from __future__ import annotations
 
 import contextlib
-import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import InputError, UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit, Shown
 from modelzoo.records.partial import JudgedSoFar, PictureNote, Row
@@ -44,7 +44,6 @@ class Predictor(msgspec.Struct, frozen=True):
     """One of the two models that are compared.
 
     Attributes:
-        name: what tables call it: ``fp32``, ``bf16=autocast`` ….
         call: takes the model's positional arguments (CPU tensors) and returns its output. Autocast, casts and
             copies to a device happen inside.
         precision: ``fp32``, ``tf32``, ``bf16``, ``fp16`` or ``int8``; decides how much rounding error is expected.
@@ -53,7 +52,6 @@ class Predictor(msgspec.Struct, frozen=True):
         recipe: by which a model in int8 was quantized; decides what is rounded, and how.
     """
 
-    name: str
     call: Callable[..., Any]
     precision: str = "fp32"
     model: Any = None
@@ -66,13 +64,12 @@ class TaskContext(msgspec.Struct, frozen=True):
 
     Attributes:
         workload: its name, as the ``[VALID]`` line prints it.
-        reference_name: what tables call the reference. tested_name: what they call the setting under test.
+        tested_name: what tables call the setting under test.
         significant_bits: of the precision under test, by which near ties are excused; ``None`` in fp32, where none are.
     """
 
     workload: str
     request: ValidityRequest
-    reference_name: str = "fp32"
     tested_name: str = "tested"
     significant_bits: int | None = None
 
@@ -89,9 +86,6 @@ class PreparedItem(msgspec.Struct, frozen=True):
     rows: Sequence[Any]
     notes: tuple[PictureNote, ...] = ()
     source: Any = None
-
-
-T = TypeVar("T", bound="Task")
 
 
 def stacked(prepared: Sequence[Any]) -> tuple[Any, ...]:
@@ -154,7 +148,7 @@ class Task:
         layers: whether the module of a name computes the same rows in the same order in both models.
         arguments: makes the model's positional arguments of the rows of a batch.
         data_notes: what was found when the items were read, and what the figures depend on besides; set by ``read``.
-        context, items: what is judged, in an order that is the same in every process; set by ``bind``.
+        context, items: what is judged, in an order that is the same in every process; set by ``judging.bind``.
     """
 
     name = "own"
@@ -174,17 +168,6 @@ class Task:
     data_notes: Sequence[DataNote] = ()
     context: TaskContext
     items: Sequence[Any]
-
-    def bind(self: T, context: TaskContext) -> T:
-        """Return the task with the items of a data set.
-
-        Raises:
-            InputError: the data set is missing or malformed.
-        """
-        bound = copy.copy(self)
-        bound.context = context
-        bound.items = bound.read(context.request)
-        return bound
 
     def read(self, request: ValidityRequest) -> Sequence[Any]:
         """Read the list of items of ``request.data``, at most ``request.limit`` (``modelzoo.validity.sampled``).
@@ -346,10 +329,16 @@ class PictureTask(Task):
         return reduced(builtin_crops(count, request.seed, self.smallest_crop), longest)
 
     def identify(self, item: PictureItem) -> str:
-        return item.identity()
+        """Its name, label and crop, and the size of its file, but not the directory that it is in."""
+        file = self.file_of(item)
+        try:
+            size = 0 if file is None else file.stat().st_size
+        except OSError as error:
+            raise InputError(f"{file} cannot be read: {error.strerror}") from error
+        return encode_json((item.name, item.label, item.image_id, replace(item.source, path=None), size)).decode()
 
     def file_of(self, item: PictureItem) -> Path | None:
-        return item.file
+        return None if item.source.path is None else Path(item.source.path)
 
     def preparing_threads(self) -> int:
         """As many as the model uses: preparing and predicting alternate."""

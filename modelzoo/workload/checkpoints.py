@@ -103,22 +103,14 @@ class Checksum(msgspec.Struct, frozen=True):
 
     Attributes:
         sha256: SHA-256 of the file that holds the tensors, hexadecimal.
-        published: the digits of it that the checkpoint declares and that were compared: all 64, the first few (a
-            partial match), or none.
+        verification: whether it was compared with all 64 digits that the checkpoint declares, the first few, or none.
         is_as_downloaded: whether the file lies in Hugging Face's cache under this SHA-256, which the hub gave when it
             was downloaded.
     """
 
     sha256: str
-    published: str
+    verification: Verification
     is_as_downloaded: bool = False
-
-    @property
-    def verification(self) -> Verification:
-        """How far the file was compared with what the checkpoint declares."""
-        if len(self.published) == SHA256_DIGITS:
-            return "full"
-        return "partial" if self.published else "none"
 
 
 def find_checkpoint(checkpoint: Checkpoint) -> Path | None:
@@ -310,4 +302,5 @@ def verify_checkpoint(checkpoint: Checkpoint, path: Path) -> Checksum:
                 f"{file} is damaged or altered: its SHA-256 begins {digest[:shown]}, not {known[:shown]}; "
                 f"delete it and run 'modelzoo weights fetch', or use it as your own with --weights {file}"
             )
-    return Checksum(sha256, checkpoint.digest, is_as_downloaded=bool(kept))
+    extent: dict[int, Verification] = {0: "none", SHA256_DIGITS: "full"}
+    return Checksum(sha256, extent.get(len(checkpoint.digest), "partial"), is_as_downloaded=bool(kept))

@@ -340,11 +340,11 @@ def calibration_inputs(work: Workload, setting: ResolvedSetting, weights: Weight
         UsageError: the workload's inputs are the same for every seed, so they are those that are measured.
     """
     request = replace(input_request(setting, weights), path=None)
-    measured, numbers = inputs_digest(work.inputs(request)), range(1, 1 + CALIBRATION_BATCHES)
+    measured, numbers = inputs_digest(work.inputs(request).args), range(1, 1 + CALIBRATION_BATCHES)
     found = [work.inputs(replace(request, skip=number * request.batch)) for number in numbers]
-    if measured is not None and inputs_digest(found[0]) == measured:
+    if measured is not None and inputs_digest(found[0].args) == measured:
         found = [work.inputs(replace(request, seed=request.seed + number)) for number in numbers]
-    if measured is not None and measured in map(inputs_digest, found):
+    if measured is not None and measured in [inputs_digest(each.args) for each in found]:
         raise UsageError(
             f"{work.name}: its inputs do not depend on the seed, so recipe={setting.recipe} would take its ranges from "
             "the batch that is measured; make them from request.seed and request.skip, or use another --recipe"
@@ -352,13 +352,8 @@ def calibration_inputs(work: Workload, setting: ResolvedSetting, weights: Weight
     return found
 
 
-def batches_digest(batches: Sequence[Any]) -> str | None:
-    """Return the SHA-256 of the arrays in ``batches``, as ``inputs_digest`` does."""
-    return inputs_digest(Inputs(tuple(batches), ()))
-
-
-def inputs_digest(inputs: Inputs) -> str | None:
-    """Return the SHA-256 of all arrays in ``inputs``, with their shapes and types.
+def inputs_digest(args: Any) -> str | None:
+    """Return the SHA-256 of all arrays in ``args``, of one batch or several, with their shapes and types.
 
     ``None`` if numpy cannot represent one of them: a bf16 tensor, an object of the workload's own.
     """
@@ -367,7 +362,7 @@ def inputs_digest(inputs: Inputs) -> str | None:
     import numpy as np
 
     digest = hashlib.sha256()
-    for value in leaves(inputs.args):
+    for value in leaves(args):
         try:
             array = np.ascontiguousarray(np.asarray(value))
         except (TypeError, ValueError, RuntimeError):

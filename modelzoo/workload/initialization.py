@@ -62,7 +62,7 @@ def skip_initialization(build: Callable[[], Any]) -> Any:
             result = func(*args, **kwargs)
             if any(_address(tensor) in unfilled for tensor in tensors_in((args, kwargs))):
                 if name in _READS or not isinstance(result, plain):
-                    raise _ValueNeededError
+                    raise RuntimeError("the build depends on a random number that was not drawn")
                 for tensor in tensors_in(result):
                     unfilled.setdefault(_address(tensor), []).append(tensor)
             return result
@@ -81,10 +81,6 @@ def skip_initialization(build: Callable[[], Any]) -> Any:
         torch.set_rng_state(state)
         return build()
     return model
-
-
-class _ValueNeededError(Exception):
-    """The build depends on a random number that was not drawn."""
 
 
 def _address(tensor: Any) -> int:
@@ -164,14 +160,13 @@ def capture_outputs(model: Any, inputs: Inputs, modules: Mapping[str, Any]) -> t
     Returns:
         The model's output, and each module's output by its name.
     """
-    outputs: dict[str, Any] = {}
+    names, outputs = {module: name for name, module in modules.items()}, dict[str, Any]()
 
-    def keep(name: str) -> Callable[..., None]:
-        return lambda module, args, output: outputs.__setitem__(name, output)
+    def keep(module: Any, args: Any, output: Any) -> None:
+        outputs[names[module]] = output
 
-    with temporary_hooks(module.register_forward_hook(keep(name)) for name, module in modules.items()):
-        output = model(*inputs.args)
-    return output, outputs
+    with temporary_hooks(module.register_forward_hook(keep) for module in modules.values()):
+        return model(*inputs.args), outputs
 
 
 def count_candidates(logits: Any, threshold: float) -> int:

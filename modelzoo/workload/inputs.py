@@ -94,23 +94,18 @@ def read_picture(path: Path, upright: bool = False, data: bytes | None = None) -
             floating-point pixels.
     """
     from PIL import ImageOps
-    from PIL.Image import open as open_image
 
-    with _explained(path), open_image(path if data is None else io.BytesIO(data)) as image:
-        size = image.size
-        _check_size(path, size, image.format)
-        notes: list[PictureNote] = []
+    with _opened(path, data) as (image, is_large):
+        size, notes = image.size, list[PictureNote]()
         if getattr(image, "n_frames", 1) > 1 and getattr(image, "is_animated", False):
             notes.append(PictureNote.FIRST_FRAME)
-        is_large = size[0] * size[1] > LARGE_PIXELS
-        with _one_large_at_a_time if is_large else contextlib.nullcontext():
-            if is_large:
-                factor = REDUCED_SIDE / max(size)
-                image.draft("RGB", (max(1, round(size[0] * factor)), max(1, round(size[1] * factor))))
-                notes.append(PictureNote.LARGE)
-            rgb = _as_rgb(image, path, notes)
-            if is_large:
-                rgb.thumbnail((REDUCED_SIDE, REDUCED_SIDE))
+        if is_large:
+            factor = REDUCED_SIDE / max(size)
+            image.draft("RGB", (max(1, round(size[0] * factor)), max(1, round(size[1] * factor))))
+            notes.append(PictureNote.LARGE)
+        rgb = _as_rgb(image, path, notes)
+        if is_large:
+            rgb.thumbnail((REDUCED_SIDE, REDUCED_SIDE))
         if upright:
             if rgb.getexif().get(_EXIF_ORIENTATION) in EXIF_QUARTER_TURNS:
                 size = (size[1], size[0])
@@ -126,24 +121,35 @@ def probe_picture(path: Path) -> tuple[tuple[int, int], int]:
     Raises:
         InputError: as ``read_picture``.
     """
-    from PIL.Image import open as open_image
-
-    with _explained(path), open_image(path) as image:
+    with _opened(path) as (image, _):
         size = image.size
-        _check_size(path, size, image.format)
-        with _one_large_at_a_time if size[0] * size[1] > LARGE_PIXELS else contextlib.nullcontext():
-            image.draft(None, (1, 1))
-            return size, int(_as_rgb(image, path, []).getexif().get(_EXIF_ORIENTATION, 1))
+        image.draft(None, (1, 1))
+        return size, int(_as_rgb(image, path, []).getexif().get(_EXIF_ORIENTATION, 1))
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Raise what Pillow raises as ``InputError``, in one line."""
+def _opened(path: Path, data: bytes | None = None) -> Iterator[tuple[Any, bool]]:
+    """Open a picture of a size that can be judged, and say whether it is large; large ones are open one at a time.
+
+    What Pillow raises becomes ``InputError``, in one line.
+    """
     import PIL
     from PIL.Image import DecompressionBombError
+    from PIL.Image import open as open_image
 
     try:
-        yield
+        with open_image(path if data is None else io.BytesIO(data)) as image:
+            width, height = image.size
+            if min(image.size) < MIN_SIDE:
+                raise InputError(f"{path} is {width}×{height} pixels: too small to hold anything; leave it out")
+            limit = MAX_JPEG_PIXELS if image.format == "JPEG" else MAX_PIXELS
+            if width * height > limit:
+                raise InputError(
+                    f"{path} has {width * height / 1e6:.0f} megapixels, over the limit of {limit / 1e6:.0f}; reduce it"
+                )
+            is_large = width * height > LARGE_PIXELS
+            with _one_large_at_a_time if is_large else contextlib.nullcontext():
+                yield image, is_large
     except FileNotFoundError:
         raise InputError(f"no such image: {path}") from None
     except PIL.UnidentifiedImageError:
@@ -151,17 +157,6 @@ def _explained(path: Path) -> Iterator[None]:
     except (OSError, SyntaxError, ValueError, MemoryError, EOFError, DecompressionBombError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{path} cannot be read as an image: {reason}") from None
-
-
-def _check_size(path: Path, size: tuple[int, int], file_format: str | None) -> None:
-    width, height = size
-    if min(size) < MIN_SIDE:
-        raise InputError(f"{path} is {width}×{height} pixels: too small to hold anything; leave it out")
-    limit = MAX_JPEG_PIXELS if file_format == "JPEG" else MAX_PIXELS
-    if width * height > limit:
-        raise InputError(
-            f"{path} has {width * height / 1e6:.0f} megapixels, over the limit of {limit / 1e6:.0f}; reduce it"
-        )
 
 
 def _as_rgb(image: Image, path: Path, notes: list[PictureNote]) -> Image:
@@ -183,19 +178,15 @@ def _as_rgb(image: Image, path: Path, notes: list[PictureNote]) -> Image:
     return image.convert("RGB")
 
 
-def find_pictures(directory: Path, recursive: bool = True) -> list[Path]:
+def find_pictures(directory: Path, recursive: bool = True, above: frozenset[Path] = frozenset()) -> list[Path]:
     """Return the pictures in a directory by their suffixes, sorted.
 
-    Hidden files and directories are left out. Links are followed, except to a directory that they are in.
+    Hidden files and directories are left out. Links are followed, except to a directory that they are in (``above``).
 
     Raises:
         InputError: a directory cannot be read.
     """
-    return sorted(_pictures_in(directory, recursive, frozenset()))
-
-
-def _pictures_in(directory: Path, recursive: bool, above: frozenset[Path]) -> Iterator[Path]:
-    inside = above | {directory.resolve()}
+    inside, found = above | {directory.resolve()}, list[Path]()
     try:
         entries = [each for each in directory.iterdir() if not each.name.startswith(".")]
     except OSError as error:
@@ -203,9 +194,10 @@ def _pictures_in(directory: Path, recursive: bool, above: frozenset[Path]) -> It
     for path in entries:
         if path.is_dir():
             if recursive and path.resolve() not in inside:
-                yield from _pictures_in(path, recursive, inside)
+                found += find_pictures(path, recursive, inside)
         elif path.suffix.lower() in SUFFIXES and (path.is_file() or path.is_symlink()):
-            yield path
+            found.append(path)
+    return sorted(found)
 
 
 def photograph() -> Image:
@@ -218,25 +210,20 @@ def photograph() -> Image:
 
 
 def _photograph_file() -> Path:
-    path = _sample_data() / PHOTOGRAPH
+    spec = importlib.util.find_spec("matplotlib")
+    for place in (spec.submodule_search_locations if spec is not None else None) or ():
+        path = Path(place) / "mpl-data" / "sample_data" / PHOTOGRAPH
+        if path.is_file():
+            return path
+    # Distributions put it elsewhere; importing matplotlib, which knows where, takes long.
+    from matplotlib import get_data_path
+
+    path = Path(get_data_path()) / "sample_data" / PHOTOGRAPH
     if not path.is_file():
         raise InputError(
             f"matplotlib's sample_data/{PHOTOGRAPH} is missing; reinstall matplotlib, or give images with --input"
         )
     return path
-
-
-def _sample_data() -> Path:
-    """The directory of matplotlib's sample data; importing matplotlib, which knows it, takes long."""
-    spec = importlib.util.find_spec("matplotlib")
-    for place in (spec.submodule_search_locations if spec is not None else None) or ():
-        directory = Path(place) / "mpl-data" / "sample_data"
-        if directory.is_dir():
-            return directory
-    # Distributions put it elsewhere.
-    from matplotlib import get_data_path
-
-    return Path(get_data_path()) / "sample_data"
 
 
 class PictureFile(msgspec.Struct, frozen=True):
@@ -275,7 +262,7 @@ def pictures(count: int, seed: int, path: Path | None, skip: int = 0) -> list[tu
     Raises:
         InputError: there is no readable picture at ``path``.
     """
-    whole = [(photograph(), PHOTOGRAPH)] if path is None else _read_all(_own_files(path, count + skip))
+    whole = _read_all(_files(path, count + skip))
     chosen = _choose([(image.size, name) for image, name in whole], count + skip, seed)[skip:]
     return [(whole[index][0] if box is None else whole[index][0].crop(box), name) for index, box, name in chosen]
 
@@ -286,10 +273,9 @@ def picture_files(count: int, seed: int, path: Path | None) -> list[PictureFile]
     Raises:
         InputError: there is no readable picture at ``path``.
     """
-    files = [_photograph_file()] if path is None else _own_files(path, count)
-    sizes = [(image.size, name) for image, name in _read_all(files)]
+    files = _files(path, count)
     data = [file.read_bytes() for file in files]
-    chosen = _choose(sizes, count, seed)
+    chosen = _choose([(image.size, name) for image, name in _read_all(files)], count, seed)
     return [PictureFile(name, files[index], data[index], box) for index, box, name in chosen]
 
 
@@ -317,7 +303,9 @@ def _choose(
     return chosen
 
 
-def _own_files(path: Path, count: int) -> list[Path]:
+def _files(path: Path | None, count: int) -> list[Path]:
+    if path is None:
+        return [_photograph_file()]
     files = find_pictures(path, recursive=False) if path.is_dir() else [path]
     if not files:
         raise InputError(f"no images in {path} (looked for {', '.join(SUFFIXES)})")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -175,21 +175,19 @@ def declared(name: str, config: Any, place: Path | None, checkpoint: Checkpoint 
 
     is_classifier = does == "image classification"
 
-    def prepared(picture: Any) -> Any:
-        is_own = is_classifier and place is not None and (place / PROCESSOR).is_file()
-        return processor(place)(picture) if place is not None and is_own else normalized(picture, config)
-
-    def prepared_as_trained(picture: Any) -> Any:
-        return processor(place)(picture) if place is not None else normalized(picture, config)
+    def prepared(picture: Any, as_trained: bool) -> Any:
+        return normalized(picture, config) if place is None or not as_trained else processor(place)(picture)
 
     def inputs(request: InputRequest) -> Inputs:
-        return sample_inputs(getattr(transformers, architecture), config, request, prepared)
+        is_own = is_classifier and place is not None and (place / PROCESSOR).is_file()
+        return sample_inputs(getattr(transformers, architecture), config, request, partial(prepared, as_trained=is_own))
 
     def judge(options: Mapping[str, Any]) -> Answers | Classification:
         if is_classifier:
             labels = [config.id2label[number] for number in range(config.num_labels)]
             ids = wnids() if is_imagenet(labels) else None
-            return Classification(prepared_as_trained, lambda: labels, lambda: ids, scores=lambda output: output[0])
+            as_trained = partial(prepared, as_trained=True)
+            return Classification(as_trained, lambda: labels, lambda: ids, scores=lambda output: output[0])
         return answering(architecture, options["sequence"])
 
     has_text = "vocab_size" in values and not {"conv_dim", "num_mel_bins", "image_size"} & values.keys()
@@ -339,7 +337,6 @@ def answering(architecture: str, length: int) -> Answers:
     return Answers(
         tokenizer=lambda path: read_tokenizer(transformers.AutoTokenizer, path) if path is not None else no_tokenizer(),
         arguments=lambda windows: tuple(windows[name] for name in names),
-        logits=lambda output: (output[0], output[1]),
         max_length=length,
         stride=min(128, length // 3),
     )

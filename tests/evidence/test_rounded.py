@@ -134,8 +134,8 @@ def test_a_baseline_that_overflows_explains_nothing() -> None:
     with torch.no_grad():
         model.weight.fill_(1.0)
     (layer, _) = layer_errors(
-        Predictor("fp32", nn.Sequential(model), "fp32", nn.Sequential(model)),
-        Predictor("fp16", nn.Sequential(model), "fp16", nn.Sequential(model)),
+        Predictor(nn.Sequential(model), "fp32", nn.Sequential(model)),
+        Predictor(nn.Sequential(model), "fp16", nn.Sequential(model)),
         args, lambda name: True, lambda output: output,
     )[0]  # fmt: skip
     assert (layer.error, layer.baseline, layer.ratio) == (0.0, None, None)
@@ -149,8 +149,8 @@ def test_layers_of_a_quantized_model_are_compared_too() -> None:
     setting = ResolvedSetting("int8", recipe=resolve_recipe(Setting("int8", recipe="dynamic")))
     with TorchSession(setting).active():
         good = quantized(model, setting.recipe or "")
-        tested = Predictor("int8", good, "int8", good, recipe=setting.recipe)
-        reference = Predictor("fp32", model, "fp32", model)
+        tested = Predictor(good, "int8", good, recipe=setting.recipe)
+        reference = Predictor(model, "fp32", model)
         layers = layer_errors(reference, tested, args, lambda name: True, lambda output: output)[0]
     assert [layer.name for layer in layers] == ["0", "1", "2", "(output)"]
     assert min(layer.error or 0.0 for layer in layers) > 1e-3

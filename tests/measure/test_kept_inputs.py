@@ -20,7 +20,7 @@ from modelzoo.results.proof import merged_proof
 from modelzoo.setting import Setting
 from modelzoo.views.proof import sentence
 from modelzoo.workload import Workload
-from modelzoo.workload.declaration import Inputs, inputs_digest
+from modelzoo.workload.declaration import inputs_digest
 from modelzoo.workload.discovery import load_workload
 
 pytestmark = pytest.mark.usefixtures("restored")
@@ -86,7 +86,7 @@ def test_every_call_gets_the_inputs_as_they_were(tmp_path: Path, mode: str) -> N
     assert said(report, "NOT_REPEATABLE") == []
     assert len(seen(work)) > (5 if mode == "eager" else 0)
     assert {round(each, 3) for each in seen(work)} == {64.0}
-    assert report.inputs_digest == inputs_digest(Inputs((torch.ones(1, 64),), ()))
+    assert report.inputs_digest == inputs_digest((torch.ones(1, 64),))
     assert report.observed.evidence is not None
     assert report.observed.evidence.verdict is ProofVerdict.FP32
     assert report.observed.evidence.problems == ()

@@ -87,7 +87,7 @@ def test_an_answer_is_found_in_a_long_passage_or_not_at_all(tmp_path: Path) -> N
 
     shapes: set[tuple[int, ...]] = set()
     task, recorder = Answers(lambda _: shared, max_length=96, stride=32), toys.Recorder()
-    predictor, request = Predictor("fp32", model), ValidityRequest(data=str(tmp_path / "v2.json"), batch=4)
+    predictor, request = Predictor(model), ValidityRequest(data=str(tmp_path / "v2.json"), batch=4)
     judged = judge("bert", task, predictor, predictor, request, exhibit=recorder)
     assert (judged.reference, judged.figures["em_tested"], judged.exit_code) == (1.0, 1.0, 2)
     assert [(each[0], each[2]) for each in recorder.rows("answers.csv")] == [("a", "whale oil"), ("b", "")]
@@ -113,7 +113,7 @@ def test_the_builtin_questions_show_certain_faults_alone() -> None:
     """Numbers only; start and end logits that are moved by one token are a fault."""
     task, reference, _, request = toys.answers()
     request = replace(request, limit=8)
-    judged = judge("bert", task, reference, replace(reference, name="again"), request)
+    judged = judge("bert", task, reference, reference, request)
     assert (judged.verdict, judged.exit_code, judged.small) == ("NUMERIC ONLY", 0, True)
     assert (judged.items, judged.item) == (8, "question")
     assert len(judged.shown.questions) == 8

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 from pycocotools import mask as run_lengths
-from validity.toys import annotation
+from validity.toys import annotation, cut
 
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
 from modelzoo.records.validity import DataNote, DataNoteKind, ValidityRequest
-from modelzoo.validity import coco
+from modelzoo.validity import coco, picture_sets
 
 CATEGORIES = {1: (1, "person"), 2: (3, "airplane")}
 WIDTH, HEIGHT = 40, 30
@@ -67,7 +67,7 @@ def test_the_picture_folder_is_found_where_people_keep_it(tmp_path: Path, inside
     (tmp_path / beside).mkdir(exist_ok=True)
     file.rename(tmp_path / beside / file.name)
     items, annotations, notes = read(tmp_path)
-    assert [item.read().size for item in items] == [(WIDTH, HEIGHT)] * 3
+    assert [picture_sets.read(item.source).size for item in items] == [(WIDTH, HEIGHT)] * 3
     assert (annotations.category_of, annotations.masks, notes) == ({1: 1, 2: 3}, True, [])
 
 
@@ -214,7 +214,7 @@ def test_pictures_are_turned_as_the_sizes_in_the_file_are(tmp_path: Path) -> Non
     one("images", width=HEIGHT, height=WIDTH)(content)
     path.write_text(json.dumps(content))
     items, _, notes = read(path, masks=False)
-    assert items[1].read().image.size == (HEIGHT, WIDTH)
+    assert picture_sets.read(items[1].source).image.size == (HEIGHT, WIDTH)
     assert items[2].source.upright
     assert notes == [DataNote(DataNoteKind.UPRIGHT, 2, (NAMES[1], NAMES[2]))]
     one("images", width=..., height=...)(content)
@@ -242,9 +242,7 @@ def test_categories_are_known_by_other_names_and_others_are_listed(tmp_path: Pat
 def test_bad_pictures_are_found_first_and_left_out_on_request(tmp_path: Path) -> None:
     """Missing, truncated, and of another size: counted, with the first one's fault."""
     path = stored(tmp_path, dataset())
-    cut = tmp_path / "val2017" / NAMES[2]
-    Image.fromarray(np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), dtype="uint8")).save(cut)
-    cut.write_bytes(cut.read_bytes()[:-1000])
+    cut(tmp_path / "val2017" / NAMES[2])
     (tmp_path / "val2017" / NAMES[0]).unlink()
     with pytest.raises(InputError, match="2 of 3 pictures cannot be judged: no such image: .*0001.png; .* --skip-bad"):
         read(path)
@@ -252,6 +250,6 @@ def test_bad_pictures_are_found_first_and_left_out_on_request(tmp_path: Path) ->
     assert [item.name for item in items] == [NAMES[1]]
     assert [image["id"] for image in annotations.dataset["images"]] == [2]
     assert replace(note, names=()) == DataNote(DataNoteKind.SKIPPED, 2)
-    cut.with_name(NAMES[1]).unlink()
+    (tmp_path / "val2017" / NAMES[1]).unlink()
     with pytest.raises(InputError, match="3 of 3 pictures cannot be judged"):
         read(path, skip_bad=True)

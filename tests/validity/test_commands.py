@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from cli.test_app import MODELZOO, SHORT, TARGET, run, valid
-from PIL import Image
+from validity.toys import cut, noise
 
 from modelzoo import cli
 from modelzoo.measure import jobs, worker
@@ -29,18 +29,12 @@ def build(options):
     import torch
     from torch import nn
 
-    class Tiny(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.body = nn.Sequential(
-                nn.Conv2d(3, 16, 7, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(5), nn.Flatten(), nn.Linear(400, 10)
-            )
+    def negated(module, args, output):
+        return -output if FAULT and torch.is_autocast_enabled("cpu") else output
 
-        def forward(self, x):
-            found = self.body(x)
-            return -found if FAULT and torch.is_autocast_enabled("cpu") else found
-
-    return Tiny()
+    model = nn.Sequential(nn.Conv2d(3, 16, 7, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(5), nn.Flatten(), nn.Linear(400, 10))
+    model.register_forward_hook(negated)
+    return model
 
 def preprocess(picture):
     from torchvision.transforms import functional
@@ -119,10 +113,8 @@ def test_wrong_predictions_are_not_valid_and_what_was_found_in_the_data_is_said(
     random = np.random.default_rng(0)
     for number in range(30):
         (tmp_path / "data" / f"c{number % 10}").mkdir(parents=True, exist_ok=True)
-        picture = Image.fromarray(random.integers(0, 256, (64, 64, 3), dtype="uint8"))
-        picture.save(tmp_path / "data" / f"c{number % 10}" / f"{number}.png")
-    cut = tmp_path / "data" / "c9" / "29.png"
-    cut.write_bytes(cut.read_bytes()[:4000])
+        noise((64, 64), random).save(tmp_path / "data" / f"c{number % 10}" / f"{number}.png")
+    cut(tmp_path / "data" / "c9" / "29.png")
     folder = written(tmp_path / "tiny", fault=True)
     code, out, err = called(*judging(folder, "--data", str(tmp_path / "data"), "--skip-bad"))
     assert (code, out.startswith("[VALID] tiny top1 ")) == (1, True), err

@@ -16,7 +16,6 @@ from pycocotools import mask as rle
 from validity import toys
 from validity.toys import bind, judge
 
-from modelzoo.frozen import replace
 from modelzoo.records.partial import MatchedPair, Matches, PictureNote, Row, UnmatchedObject
 from modelzoo.validity import Detection, Predictor, ValidityRequest, average_precision, detection_figures
 from modelzoo.validity.detection import coco_detections, drawn_detections
@@ -135,7 +134,7 @@ def test_objects_count_for_their_class_and_for_the_agreement() -> None:
 def test_boxes_and_masks_have_an_ap_by_category(tmp_path: Path) -> None:
     """Two categories with one object per picture; both shapes change by what the figures say."""
     declaration, reference, tested, request = toys.detection(tmp_path, 6)
-    task = bind("toy", declaration, reference, tested, request)
+    task = bind("toy", declaration, tested, request)
     validity = conclude(task, compare(task, reference, tested))
     assert [each.metric for each in validity.changes] == ["box_ap", "mask_ap", "detection_agreement"]
     assert validity.deciding_change == validity.changes[0]
@@ -159,7 +158,7 @@ def finds(precision: str = "fp32", shift: float = 0.0, change: Change = lambda e
         sizes = [(each.height, each.width) for each in pictures]
         return [change(each) for each in toys.squares([shift] * len(pictures), sizes)]
 
-    return Predictor(precision, call, precision)
+    return Predictor(call, precision)
 
 
 def not_a_number(found: dict[str, Any]) -> dict[str, Any]:
@@ -187,7 +186,7 @@ def test_the_builtin_set_shows_certain_faults_alone(tmp_path: Path) -> None:
     """Without data there are 8 crops of one photograph: boxes that all move away are a fault."""
     task, reference, *_ = toys.detection(tmp_path, 1)
     request = ValidityRequest(batch=2, pictures=0)
-    judged = judge("toy", task, reference, replace(reference, name="again"), request)
+    judged = judge("toy", task, reference, reference, request)
     assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
     assert (judged.items, judged.item, judged.labelled, judged.figures["matched"]) == (8, "crop", False, 16)
     judged = judge("toy", TASK, finds(), finds("bf16", shift=30.0), request)

@@ -24,18 +24,8 @@ from modelzoo.records.partial import LayerError, PartialResult, Row
 from modelzoo.records.validity import Check, Reason, ReasonKind, WorstLayer
 from modelzoo.validity import Predictor, Task, ValidityRequest, judging
 from modelzoo.validity.checks import LIMITS, check_value
-from modelzoo.validity.judging import (
-    common_check,
-    compare,
-    conclude,
-    decide,
-    drift_check,
-    finite_check,
-    layer_checks,
-    merge,
-    of_few_clusters,
-)
-from modelzoo.validity.prefetch import prefetch
+from modelzoo.validity.judging import compare, conclude, decide, merge, of_few_clusters, prefetch
+from modelzoo.validity.layers import drift_check, finite_check, layer_checks
 
 
 def stored(result: PartialResult) -> PartialResult:
@@ -47,7 +37,7 @@ def stored(result: PartialResult) -> PartialResult:
 def test_shards_merge_into_the_result_of_one_pass(kind: str, tmp_path: Path) -> None:
     """Stored, in any order and of unequal size: the same record, and the same judgement to the last bit."""
     declaration, reference, tested, request = toys.declared(kind, tmp_path, 9)
-    task = bind("toy", declaration, reference, tested, request)
+    task = bind("toy", declaration, tested, request)
     every = list(range(len(task.items)))
     whole = compare(task, reference, tested)
     shards = [compare(task, reference, tested, indices) for indices in (every[5:], every[:2], every[2:5])]
@@ -67,7 +57,7 @@ def test_shards_merge_into_the_result_of_one_pass(kind: str, tmp_path: Path) -> 
 def test_only_the_first_shard_compares_the_layers(tmp_path: Path) -> None:
     """They are compared on the first items, whoever holds these."""
     declaration, reference, tested, request = toys.classification(tmp_path, 6)
-    task = bind("toy", declaration, reference, tested, request)
+    task = bind("toy", declaration, tested, request)
     assert compare(task, reference, tested, [0, 1]).layers
     assert not compare(task, reference, tested, [2, 3]).layers
 
@@ -102,7 +92,7 @@ def test_csv_files_come_in_chunks_that_hold_every_item(tmp_path: Path, monkeypat
 )
 def test_a_judge_that_returns_no_task_is_refused(task: Any, message: str) -> None:
     """An error of the workload's author, who is told what to add."""
-    predictor = Predictor("fp32", lambda x: x)
+    predictor = Predictor(lambda x: x)
     with pytest.raises(UsageError, match=f"^{message}$"):
         judge("toy", task, predictor, predictor, ValidityRequest())
 
@@ -112,8 +102,8 @@ FACTS = {"torch": "2.10.0"}
 
 def task_of(kind: str, folder: Path, count: int = 9) -> Task:
     """The toy task of this kind."""
-    declaration, reference, tested, request = toys.declared(kind, folder, count)
-    return bind("toy", declaration, reference, tested, request)
+    declaration, _, tested, request = toys.declared(kind, folder, count)
+    return bind("toy", declaration, tested, request)
 
 
 def identities(plan: ShardPlan) -> list[str]:
@@ -139,8 +129,7 @@ def test_shards_hold_every_item_once_and_end_between_batches(kind: str, tmp_path
 def test_the_plan_is_the_same_where_the_data_is_elsewhere(tmp_path: Path) -> None:
     """Hosts need not keep it in the same directory."""
     first = judging.plan_shards(task_of("detection", tmp_path / "one"), FACTS, 2)
-    declaration, reference, tested, request = toys.detection(tmp_path / "two", 9)
-    assert judging.plan_shards(bind("toy", declaration, reference, tested, request), FACTS, 2) == first
+    assert judging.plan_shards(task_of("detection", tmp_path / "two"), FACTS, 2) == first
 
 
 def test_whatever_changes_predictions_changes_every_identity(tmp_path: Path) -> None:
@@ -253,7 +242,7 @@ DATA, NUMBERS = None, ReasonKind.BUILT_IN_DATA
         ([GOOD], BROKEN_REFERENCE, DATA, "CANNOT JUDGE", 2),
         ([GOOD, finite_check(1, ())], None, DATA, "NOT VALID", 1),
         ([GOOD, finite_check(1, ())], BROKEN_REFERENCE, DATA, "CANNOT JUDGE", 2),
-        ([GOOD, common_check(False)], None, DATA, "NOT VALID", 1),
+        ([GOOD, Check("in_common", 0.0, ">=", 1.0, False, None)], None, DATA, "NOT VALID", 1),
         ([check_value("published", 5.0, {}), BAD], None, DATA, "CANNOT JUDGE", 2),
         # Of built-in inputs and random weights, what is undecided about accuracy changes nothing; nothing is VALID.
         ([TENSOR], None, NUMBERS, "NUMERIC ONLY", 0),

@@ -38,7 +38,7 @@ def bigrams(noise: float = 0.0, shift: float = 0.0) -> Predictor:
     table += noise * torch.randn(table.shape, generator=generator)
     table[:, 5] += shift
     name = "bf16" if noise or shift else "fp32"
-    return Predictor(name, lambda ids: table[ids], name)
+    return Predictor(lambda ids: table[ids], name)
 
 
 def judged(tested: Predictor, **request: Any) -> Validity:
@@ -61,7 +61,7 @@ def test_statistics_are_those_of_llama_cpp() -> None:
 
 def test_a_model_that_says_the_same_is_valid(text: Path) -> None:
     """Every token is predicted alike; 120 passages are enough."""
-    found = judged(replace(bigrams(), name="bf16", precision="bf16"), data=str(text))
+    found = judged(replace(bigrams(), precision="bf16"), data=str(text))
     assert (found.verdict, found.metric, found.items, found.cluster) == ("VALID", "perplexity", 120, "passage")
     assert found.reference == found.tested
     assert found.counts["positions"] == sum(50 + n % 30 - 1 - (50 + n % 30 > 64) for n in range(120))
@@ -91,7 +91,7 @@ def test_a_shift_shows_although_the_most_likely_tokens_stay(text: Path) -> None:
 
 def test_nan_is_never_valid(text: Path) -> None:
     """Nor can it be a reference."""
-    broken = Predictor("bf16", lambda ids: torch.full((*ids.shape, VOCABULARY), math.nan))
+    broken = Predictor(lambda ids: torch.full((*ids.shape, VOCABULARY), math.nan))
     found = judged(broken, data=str(text))
     assert (found.verdict, found.shown) == ("NOT VALID", None)
     other = judge("llm", TASK, broken, bigrams(noise=0.03), ValidityRequest(data=str(text)))

@@ -14,8 +14,7 @@ from validity.toys import bind, judge
 from modelzoo.errors import InputError, UsageError
 from modelzoo.records.partial import PartialResult
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
-from modelzoo.validity import Predictor, ScoredTask
-from modelzoo.validity.judging import conclude
+from modelzoo.validity import Predictor, ScoredTask, judging
 from modelzoo.validity.task import PreparedItem, TaskContext
 from modelzoo.views.judgement import valid_line
 from modelzoo.workload.discovery import load_workload
@@ -42,13 +41,13 @@ def trained() -> Any:
     return load_workload(EXAMPLE).build({}).eval()
 
 
-def predictor(name: str, change: float = 0.0) -> Predictor:
+def predictor(change: float = 0.0) -> Predictor:
     """The network, with weights that are off by a share ``change``."""
     model = trained()
     with torch.no_grad():
         for each in model.parameters():
             each.mul_(1 + change)
-    return Predictor(name, model, model=model)
+    return Predictor(model, model=model)
 
 
 def judged(reference: Predictor, tested: Predictor, data: Path) -> Validity:
@@ -60,7 +59,7 @@ def judged(reference: Predictor, tested: Predictor, data: Path) -> Validity:
 @pytest.mark.parametrize(("change", "verdict"), [(0.0, ValidityVerdict.VALID), (0.2, ValidityVerdict.NOT_VALID)])
 def test_it_is_judged_by_its_mean_score(data: Path, change: float, verdict: ValidityVerdict) -> None:
     """With an interval, and with the checks of the layers that every task has."""
-    found = judged(predictor("fp32"), predictor("tested", change), data)
+    found = judged(predictor(), predictor(change), data)
     assert (found.verdict, found.task, found.metric, found.items) == (verdict, "regression", "close_enough", ROWS)
     assert {"accuracy", "layer_drift"} <= {check.name for check in found.checks}
     assert [each.metric for each in found.changes] == ["close_enough"]
@@ -69,12 +68,12 @@ def test_it_is_judged_by_its_mean_score(data: Path, change: float, verdict: Vali
 
 def test_predictions_that_are_not_finite_are_not_scored(data: Path) -> None:
     """They are a fault, as in every task."""
-    broken = Predictor("tested", lambda rows: torch.full((len(rows), 1), float("nan")))
-    found = judged(predictor("fp32"), broken, data)
+    broken = Predictor(lambda rows: torch.full((len(rows), 1), float("nan")))
+    found = judged(predictor(), broken, data)
     assert found.verdict is ValidityVerdict.NOT_VALID
     (check,) = [each for each in found.checks if each.name == "finite"]
     assert (check.passed, check.seen) == (False, ROWS)
-    assert judged(broken, predictor("tested"), data).verdict is ValidityVerdict.CANNOT_JUDGE
+    assert judged(broken, predictor(), data).verdict is ValidityVerdict.CANNOT_JUDGE
 
 
 class Fixed(ScoredTask):
@@ -94,9 +93,9 @@ class Fixed(ScoredTask):
 
 def compared(*pairs: tuple[Any, Any]) -> Validity:
     """The judgement of items with these predictions of fp32 and of the setting under test."""
-    task = Fixed(len(pairs)).bind(TaskContext("own", ValidityRequest(data="x"), "fp32", "tested", 8))
+    task = judging.bind(Fixed(len(pairs)), TaskContext("own", ValidityRequest(data="x"), "tested", 8))
     rows = [task.compare(each, PreparedItem([]), [a], [b]) for each, (a, b) in enumerate(pairs)]
-    return conclude(task, PartialResult("own", tuple(rows)))
+    return judging.conclude(task, PartialResult("own", tuple(rows)))
 
 
 def in_common(*pairs: tuple[Any, Any]) -> bool:
@@ -128,15 +127,15 @@ def test_mistakes_of_a_task_are_named() -> None:
     """A score beyond 1, more than one prediction of an item, and no items."""
     with pytest.raises(UsageError, match="the score of 0 must be from 0 to 1, not 2.0"):
         compared((2.0, 2.0))
-    task = Fixed(1).bind(TaskContext("own", ValidityRequest(data="x")))
+    task = judging.bind(Fixed(1), TaskContext("own", ValidityRequest(data="x")))
     with pytest.raises(UsageError, match="0 has 2 rows; every item of a ScoredTask must have one"):
         task.compare(0, PreparedItem([]), [1.0, 1.0], [1.0, 1.0])
     with pytest.raises(InputError, match="^rows.csv holds no items$"):
-        bind("own", Fixed(0), predictor("fp32"), predictor("tested"), ValidityRequest(data="rows.csv"))
+        bind("own", Fixed(0), predictor(), ValidityRequest(data="rows.csv"))
 
 
 def test_every_row_needs_a_prediction(data: Path) -> None:
     """Otherwise items would be compared with the predictions of others."""
-    tested = Predictor("tested", lambda rows: torch.zeros(1, 1))
+    tested = Predictor(lambda rows: torch.zeros(1, 1))
     with pytest.raises(UsageError, match="task regression makes 1 predictions of 16 rows; make one of each"):
-        judged(predictor("fp32"), tested, data)
+        judged(predictor(), tested, data)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from validity.toys import cut
 
 from modelzoo.errors import InputError, UsageError
 from modelzoo.records.exhibits import PictureSource
@@ -24,7 +25,7 @@ def test_builtin_crops_are_different_pictures_without_labels() -> None:
     items = builtin_crops(4, 3, 0.5)
     assert items == builtin_crops(4, 3, 0.5) != builtin_crops(4, 4, 0.5)
     assert [(item.name, item.label) for item in items] == [(f"crop_0{number}", None) for number in range(4)]
-    assert len({item.read().image.tobytes() for item in items}) == 4
+    assert len({picture_sets.read(item.source).image.tobytes() for item in items}) == 4
 
 
 def test_a_source_crops_mirrors_and_reduces(tmp_path: Path) -> None:
@@ -35,7 +36,7 @@ def test_a_source_crops_mirrors_and_reduces(tmp_path: Path) -> None:
     picture = picture_sets.read(PictureSource(str(path), crop=(10, 20, 50, 40), mirrored=True))
     assert np.array_equal(np.asarray(picture.image), pixels[20:40, 10:50][:, ::-1])
     (item,) = reduced([PictureItem("a", PictureSource(str(path)))], 40)
-    small = item.read()
+    small = picture_sets.read(item.source)
     assert (small.size, small.image.size) == ((80, 60), (40, 30))
     assert small.notes == (PictureNote.REDUCED,)
 
@@ -154,13 +155,6 @@ def linked(root: Path) -> None:
     (root / "n01440764" / "self").symlink_to(root / "n01440764" / "self")
 
 
-def cut(root: Path) -> None:
-    noise = np.random.default_rng(0).integers(0, 256, (90, 90, 3), dtype="uint8")
-    Image.fromarray(noise).save(root / "n01440764" / "a.jpg")
-    content = (root / "n01440764" / "a.jpg").read_bytes()
-    (root / "n01440764" / "a.jpg").write_bytes(content[: len(content) // 2])
-
-
 SAME = "judged the same"
 MUTATIONS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a hidden directory": (lambda root: put(root, ".ipynb_checkpoints/a-checkpoint.jpg"), SAME),
@@ -170,7 +164,10 @@ MUTATIONS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "an unknown class": (rename("n01440764", "n99999999"), "'n99999999' is not one of this model's 4 classes"),
     "a directory without a class": (rename("n01440764", "other"), "'other' is not one of this model's 4 classes"),
     "a picture beside the classes": (lambda root: put(root, "stray.jpg"), "'stray.jpg' is not one of"),
-    "truncated": (cut, "1 of 3 pictures cannot be judged: .*a.jpg .*truncated"),
+    "truncated": (
+        lambda root: cut(root / "n01440764" / "a.jpg"),
+        "1 of 3 pictures cannot be judged: .*a.jpg .*truncated",
+    ),
     "a dangling link": (
         lambda root: (root / "n01440764" / "c.jpg").symlink_to(root / "gone.jpg"),
         "no such image: .*c.jpg",

@@ -29,7 +29,7 @@ def predictor(model: Any, precision: str = "fp32") -> Predictor:
         with torch.no_grad():
             for each in model.parameters():
                 each.copy_(each.bfloat16())
-    return Predictor("fp32" if precision == "fp32" else "bf16 weights", model, precision, model)
+    return Predictor(model, precision, model)
 
 
 def autocast(model: Any, via: Callable[..., Any] | None = None) -> Predictor:
@@ -39,7 +39,7 @@ def autocast(model: Any, via: Callable[..., Any] | None = None) -> Predictor:
         with torch.autocast("cpu", torch.bfloat16):
             return (via or model)(*args)
 
-    return Predictor("bf16 autocast", run, "bf16", model)
+    return Predictor(run, "bf16", model)
 
 
 class Recorder:
@@ -56,10 +56,10 @@ class Recorder:
         return [row for each in self.exhibits if each.name == name and each.csv for row in each.csv.rows]
 
 
-def bind(workload: str, task: Any, reference: Predictor, tested: Predictor, request: ValidityRequest) -> Task:
+def bind(workload: str, task: Any, tested: Predictor, request: ValidityRequest) -> Task:
     """The task with the items of its data set."""
     bits = SIGNIFICANT_BITS.get(tested.precision)
-    return judging.bind(task, TaskContext(workload, request, reference.name, tested.name, bits))
+    return judging.bind(task, TaskContext(workload, request, "tested", bits))
 
 
 def judge(
@@ -72,9 +72,21 @@ def judge(
     exhibit: ExhibitSink = lambda exhibit: None,
 ) -> Validity:
     """Run both models over the data set and judge ``tested``."""
-    bound = bind(workload, task, reference, tested, request)
+    bound = bind(workload, task, tested, request)
     found = judging.compare(bound, reference, tested, progress=progress, exhibit=exhibit)
     return judging.conclude(bound, found, exhibit)
+
+
+def noise(size: tuple[int, int], random: np.random.Generator | None = None) -> Any:
+    """A picture of noise, which no format compresses."""
+    random = random or np.random.default_rng(0)
+    return Image.fromarray(random.integers(0, 256, (size[1], size[0], 3), dtype="uint8"))
+
+
+def cut(path: Path) -> None:
+    """Half of a picture's file."""
+    noise((90, 90)).save(path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def classification(folder: Path, count: int) -> tuple[Classification, Predictor, Predictor, ValidityRequest]:
@@ -83,7 +95,7 @@ def classification(folder: Path, count: int) -> tuple[Classification, Predictor,
     for number in range(count):
         place = folder / f"c{number % CLASSES}"
         place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype="uint8")).save(place / f"{number:03}.png")
+        noise((16, 16), random).save(place / f"{number:03}.png")
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(CLASSES, 3 * 16 * 16, generator=generator) / 10
     other = weight + torch.randn(weight.shape, generator=generator) / 200
@@ -92,8 +104,8 @@ def classification(folder: Path, count: int) -> tuple[Classification, Predictor,
         return torch.from_numpy(np.array(picture.resize((16, 16)))).permute(2, 0, 1).float() / 255
 
     task = Classification(preprocess, lambda: [f"c{i}" for i in range(CLASSES)])
-    reference = Predictor("fp32", lambda x: x.flatten(1) @ weight.T)
-    tested = Predictor("bf16", lambda x: x.flatten(1) @ other.T, "bf16")
+    reference = Predictor(lambda x: x.flatten(1) @ weight.T)
+    tested = Predictor(lambda x: x.flatten(1) @ other.T, "bf16")
     return task, reference, tested, ValidityRequest(data=str(folder), batch=2)
 
 
@@ -153,8 +165,8 @@ def detection(folder: Path, count: int) -> tuple[Detection, Predictor, Predictor
         return torch.tensor([picture.size[0] / 8 % 5])
 
     task = Detection(preprocess, lambda: {1: (1, "square"), 2: (2, "quadrangle")}, detections=squares, masks=True)
-    reference = Predictor("fp32", lambda pictures: [x / 4 for x in pictures])
-    tested = Predictor("bf16", lambda pictures: [x / 2 for x in pictures], "bf16")
+    reference = Predictor(lambda pictures: [x / 4 for x in pictures])
+    tested = Predictor(lambda pictures: [x / 2 for x in pictures], "bf16")
     return task, reference, tested, ValidityRequest(data=str(folder), batch=2, pictures=1)
 
 
@@ -181,7 +193,7 @@ def answers() -> tuple[Answers, Predictor, Predictor, ValidityRequest]:
         return call
 
     task = Answers(lambda path: shared, max_length=96, stride=32)
-    return task, Predictor("fp32", model(0.7)), Predictor("bf16", model(0.7005), "bf16"), ValidityRequest(batch=4)
+    return task, Predictor(model(0.7)), Predictor(model(0.7005), "bf16"), ValidityRequest(batch=4)
 
 
 def declared(kind: str, folder: Path, count: int) -> tuple[Task, Predictor, Predictor, ValidityRequest]:

@@ -112,13 +112,13 @@ def test_a_download_is_checked_and_kept(digits: int, served: FakeHub, tmp_path: 
     digest = hashlib.sha256(content).hexdigest()
     work = toy_with(replace(checkpoint, sha256=digest if digits == 64 else ""))
     first, second = (weights.resolve_weights(work, OPTIONS, "auto", 0) for _ in range(2))
-    assert (first.kind, second) == ("pretrained", first)
+    assert (first.kind, second, len(served.requested)) == ("pretrained", first, 1)
     assert Path(first.path) == hub() / name
     assert Path(first.path).read_bytes() == content
     assert (first.sha256, first.verification) == (digest, "full" if digits == 64 else "partial")
 
 
-def repository(folder: Path, name: str = "model.safetensors") -> Path:
+def repository(folder: Path) -> Path:
     """Create a snapshot as in Hugging Face's cache: links to blobs named by their SHA-256."""
     blobs, snapshot = folder / "blobs", folder / "snapshots" / "abc"
     blobs.mkdir(parents=True)
@@ -126,7 +126,7 @@ def repository(folder: Path, name: str = "model.safetensors") -> Path:
     save_file(STATE, blobs / "made")
     digest = hashlib.sha256((blobs / "made").read_bytes()).hexdigest()
     (blobs / "made").replace(blobs / digest)
-    (snapshot / name).symlink_to(blobs / digest)
+    (snapshot / "model.safetensors").symlink_to(blobs / digest)
     (snapshot / "config.json").write_text("{}")
     return snapshot
 
@@ -143,9 +143,7 @@ def test_a_cached_repository_is_found_and_verified(tmp_path: Path, monkeypatch: 
     )
     assert checkpoints.find_checkpoint(MODEL) == snapshot
     blob = (snapshot / "model.safetensors").resolve()
-    found = checkpoints.verify_checkpoint(MODEL, snapshot)
-    assert found == checkpoints.Checksum(blob.name, "", is_as_downloaded=True)
-    assert found.verification == "none"
+    assert checkpoints.verify_checkpoint(MODEL, snapshot) == checkpoints.Checksum(blob.name, "none", True)
     blob.write_bytes(blob.read_bytes()[:-1])
     with pytest.raises(WeightsError, match="is damaged or altered"):
         weights.resolve_weights(toy_with(MODEL), OPTIONS, "auto", 0)

@@ -17,7 +17,7 @@ from modelzoo.engines.export.source import flatten
 from modelzoo.errors import UsageError
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload import Inputs, Option, Workload, discovery
+from modelzoo.workload import Option, Workload, discovery
 from modelzoo.workload.declaration import CALIBRATION_BATCHES, calibration_inputs, inputs_digest, make_inputs
 
 
@@ -77,7 +77,7 @@ def test_calibration_holds_nothing_that_is_measured(name: str, batch: int, tmp_p
     weights = Weights(WeightsKind.RANDOM, "random", str(tmp_path / "weights.safetensors"), "")
     measured = make_inputs(work, setting, weights)
     found = calibration_inputs(work, setting, weights)
-    assert len({inputs_digest(each) for each in (measured, *found)}) == 1 + CALIBRATION_BATCHES
+    assert len({inputs_digest(each.args) for each in (measured, *found)}) == 1 + CALIBRATION_BATCHES
     if name != "examples/mlp":  # all of its items are called noise
         items = [item for each in (measured, *found) for item in each.items]
         assert len(set(items)) == len(items)
@@ -91,7 +91,7 @@ def test_calibration_holds_nothing_that_is_measured(name: str, batch: int, tmp_p
 
 def digest(*args: object) -> str | None:
     """The digest of these arguments."""
-    return inputs_digest(Inputs(args, ("item",)))
+    return inputs_digest(args)
 
 
 def test_the_digest_follows_values_shapes_types_and_order() -> None:

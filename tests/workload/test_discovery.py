@@ -34,12 +34,6 @@ def test_a_directory_is_found_by_path_and_by_the_current_folder(
     assert discovery.find_workload(".") == folder
 
 
-def test_an_unknown_workload_names_those_there_are() -> None:
-    """The message lists the available workloads."""
-    with pytest.raises(UsageError, match="no workload 'resnet51': give one of resnet50, ssd, maskrcnn, bert"):
-        discovery.find_workload("resnet51")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -13,19 +13,8 @@ from torch import nn
 from modelzoo.workload import skip_initialization
 
 
-class Counted:
-    """A function that builds a model, and how often it was called."""
-
-    def __init__(self, build: Callable[[], Any]) -> None:
-        self.build, self.calls = build, 0
-
-    def __call__(self) -> Any:
-        self.calls += 1
-        return self.build()
-
-
 class WithBuffer(nn.Module):
-    """A linear layer, and a tensor made by ``make`` that is not in the state dict."""
+    """A linear layer, and a buffer made by ``make`` of its weight, which is in the state dict if it is persistent."""
 
     def __init__(self, make: Callable[[Any], Any], persistent: bool = False) -> None:
         super().__init__()
@@ -33,13 +22,17 @@ class WithBuffer(nn.Module):
         self.register_buffer("other", make(self.layer.weight), persistent=persistent)
 
 
-class WithAttribute(nn.Module):
+def with_attribute(make: Callable[[Any], Any]) -> Any:
     """A linear layer, and a tensor made by ``make`` in a list that is no part of the module's state."""
+    layer = nn.Linear(3, 2)
+    layer.others = [make(layer.weight)]
+    return layer
 
-    def __init__(self, make: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self.layer = nn.Linear(3, 2)
-        self.others = [make(self.layer.weight)]
+
+def skipped(build: Callable[[], Any]) -> tuple[Any, int]:
+    """The model that is built without initial values, and how often it was built."""
+    calls: list[None] = []
+    return skip_initialization(lambda: calls.append(None) or build()), len(calls)
 
 
 def older_style() -> Any:
@@ -65,8 +58,8 @@ def probed() -> Any:
         lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2, enable_nested_tensor=False),
         lambda: WithBuffer(lambda weight: torch.arange(4)),
         lambda: WithBuffer(torch.clone, persistent=True),
-        lambda: WithAttribute(lambda weight: torch.ones(weight.shape)),
-        lambda: WithAttribute(lambda weight: iter(weight)),
+        lambda: with_attribute(lambda weight: torch.ones(weight.shape)),
+        lambda: with_attribute(lambda weight: iter(weight)),
         older_style,
         probed,
     ],
@@ -77,9 +70,8 @@ def test_values_that_are_loaded_later_are_not_drawn(build: Callable[[], Any]) ->
     reference = build()
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    counted = Counted(build)
-    model = skip_initialization(counted)
-    assert counted.calls == 1
+    model, calls = skipped(build)
+    assert calls == 1
     assert torch.equal(before, torch.get_rng_state())
     model.load_state_dict(copy.deepcopy(reference.state_dict()))
     for name, tensor in reference.state_dict().items():
@@ -95,12 +87,12 @@ def test_values_that_are_loaded_later_are_not_drawn(build: Callable[[], Any]) ->
         lambda: WithBuffer(lambda weight: nn.init.kaiming_uniform_(torch.empty(4, 4))),
         lambda: WithBuffer(lambda weight: weight.detach().clone()),
         lambda: WithBuffer(lambda weight: torch.randn(4)),
-        lambda: WithAttribute(lambda weight: torch.empty(4).uniform_(1, 2)),
-        lambda: WithAttribute(lambda weight: 2 * weight.detach()),
-        lambda: WithAttribute(lambda weight: weight.detach()[0].sum().item()),
-        lambda: WithAttribute(lambda weight: torch.tensor(weight.tolist())),
-        lambda: WithAttribute(lambda weight: nn.init.orthogonal_(torch.empty(3, 3))),
-        lambda: WithAttribute(lambda weight: iter(weight.detach() + 1)),
+        lambda: with_attribute(lambda weight: torch.empty(4).uniform_(1, 2)),
+        lambda: with_attribute(lambda weight: 2 * weight.detach()),
+        lambda: with_attribute(lambda weight: weight.detach()[0].sum().item()),
+        lambda: with_attribute(lambda weight: torch.tensor(weight.tolist())),
+        lambda: with_attribute(lambda weight: nn.init.orthogonal_(torch.empty(3, 3))),
+        lambda: with_attribute(lambda weight: iter(weight.detach() + 1)),
         lambda: nn.utils.weight_norm(nn.Linear(3, 2)),
     ],
 )
@@ -109,9 +101,8 @@ def test_a_model_that_holds_other_random_values_is_built_normally(build: Callabl
     torch.manual_seed(3)
     reference = build()
     torch.manual_seed(3)
-    counted = Counted(build)
-    model = skip_initialization(counted)
-    assert counted.calls == 2
+    model, calls = skipped(build)
+    assert calls == 2
     for name, tensor in (*reference.named_parameters(), *reference.named_buffers()):
         found = dict((*model.named_parameters(), *model.named_buffers()))[name]
         assert found.equal(tensor)

@@ -14,7 +14,7 @@ from PIL import Image
 from places import ROOT
 
 from modelzoo.errors import InputError
-from modelzoo.validity.picture_sets import builtin_crops
+from modelzoo.validity import picture_sets
 from modelzoo.workload import InputRequest, discovery, inputs
 from modelzoo.workload.declaration import inputs_digest
 
@@ -76,7 +76,7 @@ def test_the_recorded_crops_are_these_pixels() -> None:
     """Stored results name the crops that were timed and judged, so a name must always mean the same pixels."""
     timed = inputs.pictures(3, 0, None)
     assert [name for _, name in timed] == TIMED_NAMES
-    judged = [crop.read() for crop in builtin_crops(3, 0, 0.5)]
+    judged = [picture_sets.read(crop.source) for crop in picture_sets.builtin_crops(3, 0, 0.5)]
     assert [crop.size for crop in judged] == [size for _, size in JUDGED]
     # The decoder may round pixels by one unit, so that a thumbnail is compared and not a checksum.
     grey = [list(picture.convert("L").resize((3, 3)).tobytes()) for picture in [timed[1][0], judged[1].image]]
@@ -107,7 +107,7 @@ def test_bert_fills_every_sequence_with_its_own_text(tmp_path: Path) -> None:
 def test_bert_has_the_same_inputs_in_every_process() -> None:
     """Also without a checkpoint, whose tokenizer would decide the ids; results are compared by the inputs' digest."""
     work = discovery.load_workload(discovery.find_workload("bert"))
-    digest = inputs_digest(work.inputs(InputRequest(2, 0, None, work.option_values({"sequence": 64}))))
+    digest = inputs_digest(work.inputs(InputRequest(2, 0, None, work.option_values({"sequence": 64}))).args)
     assert digest == "cf60b57b0f1e43c610cef98b2bfc45310350c584599655339dac4aa203ffcee3"
 
 

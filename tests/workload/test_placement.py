@@ -11,7 +11,6 @@ from toy_workload import OPTIONS, TOY
 
 from modelzoo.frozen import replace
 from modelzoo.workload import weights
-from modelzoo.workload.weights import own_memory
 
 
 def anonymous_and_private(tensor: Any) -> bool:
@@ -34,18 +33,12 @@ def mapped(tmp_path: Path) -> Any:
     return layer
 
 
-def test_mapped_weights_are_copied(mapped: Any) -> None:
-    """Values, strides and the parameter itself stay."""
-    before, values = mapped.weight, mapped.weight.detach().clone()
-    own_memory(mapped)
-    assert mapped.weight is before
-    assert mapped.weight.equal(values)
-    assert mapped.weight.stride() == (1, 512)
-    assert anonymous_and_private(mapped.weight)
-
-
 def test_loaded_weights_lie_in_private_anonymous_memory(mapped: Any, tmp_path: Path) -> None:
-    """Random weights from the cache, a file of the user's, and what a workload's own function loads."""
+    """Random weights from the cache, a file of the user's, and what a workload's own function loads.
+
+    Of the latter, values, strides and the parameter itself stay.
+    """
+    before, values = mapped.weight, mapped.weight.detach().clone()
     options = {**OPTIONS, "width": 4096}
     random = weights.resolve_weights(TOY, options, "random", 0)
     torch.save(weights.load_model(TOY, options, random).module.state_dict(), tmp_path / "own.pth")
@@ -53,3 +46,6 @@ def test_loaded_weights_lie_in_private_anonymous_memory(mapped: Any, tmp_path: P
     for work, found in ((TOY, random), (TOY, own), (replace(TOY, load=lambda options, path: mapped), own)):
         model = weights.load_model(work, options, found).module
         assert all(map(anonymous_and_private, model.parameters()))
+    assert mapped.weight is before
+    assert mapped.weight.equal(values)
+    assert mapped.weight.stride() == (1, 512)

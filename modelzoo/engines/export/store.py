@@ -192,7 +192,7 @@ def _save_batch(directory: Path, source: TorchSource) -> str:
     """Write the batch, unless it is there and can be read; return its name."""
     import numpy as np
 
-    digest = inputs_digest(source.inputs)
+    digest = inputs_digest(source.inputs.args)
     if digest is None:
         raise UsageError(
             f"the inputs of {source.workload.name} hold values that numpy cannot represent, so no other engine than "

@@ -31,7 +31,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.installation import installed_release, installed_version
 from modelzoo.records.profile import Shape
 from modelzoo.records.workload import Conversion
-from modelzoo.workload.declaration import batches_digest
+from modelzoo.workload.declaration import inputs_digest
 
 if TYPE_CHECKING:
     from modelzoo.engines.export.source import TorchSource
@@ -190,7 +190,7 @@ def quantized_conversion(conversion: Conversion, recipe: str, batches: Calibrati
     version = f"{conversion.version}, onnxruntime {installed_version('onnxruntime')}"
     options = {**conversion.options, "recipe": recipe}
     if batches:
-        options[CALIBRATION] = batches_digest(batches) or ""
+        options[CALIBRATION] = inputs_digest(batches) or ""
     return replace(conversion, version=version, options=options)
 
 

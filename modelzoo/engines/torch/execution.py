@@ -32,7 +32,7 @@ from modelzoo.records.run_report import Compilation
 from modelzoo.records.workload import Count
 from modelzoo.setting import Setting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
-from modelzoo.workload.declaration import Inputs, Workload, batches_digest
+from modelzoo.workload.declaration import Inputs, Workload, inputs_digest
 
 if TYPE_CHECKING:
     from modelzoo.evidence.recording import Phases, Recording
@@ -294,7 +294,7 @@ def build(
         with _refusing(workload, setting):
             run, compilation = compiled(workload, module, kept(prepare(inputs.args)), setting)
         if calibration:
-            compilation = replace(compilation, calibration=batches_digest([each.args for each in calibration]))
+            compilation = replace(compilation, calibration=inputs_digest([each.args for each in calibration]))
 
     def call_autocast(*args: Any) -> Any:
         with autocast(setting):

@@ -94,7 +94,11 @@ def test_the_batch_is_read_as_it_was_written(tmp_path: Path) -> None:
     made = source(tmp_path)
     found = export(made)
     inputs, expected, changed = (store.read_inputs(found), *(store.read_expected(found, s) for s in (PLAIN, CHANGED)))
-    assert (inputs_digest(inputs), inputs.items, inputs.args[1]) == (inputs_digest(made.inputs), ("row", "row"), 0.5)
+    assert (inputs_digest(inputs.args), inputs.items, inputs.args[1]) == (
+        inputs_digest(made.inputs.args),
+        ("row", "row"),
+        0.5,
+    )
     assert (expected.outputs[0].tolist(), expected.heads) == ([[1.5, 1.5], [1.5, 1.5]], ())
     assert store.read_batch(found).outputs.names() == ("rows",)
     np.testing.assert_allclose(changed.outputs[0], expected.outputs[0], rtol=1e-4)
