@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from modelzoo import stats
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Model
-from modelzoo.machine.cpu import usable_threads
+from modelzoo.machine.facts import usable_threads
 from modelzoo.measure.sampler import Sampling, host_clock
 from modelzoo.plan import Plan
 from modelzoo.setting import Setting

@@ -30,7 +30,7 @@ import numpy as np
 from common import Claim, conclude, parser_of, percent, some_of, table
 from numpy.typing import ArrayLike, NDArray
 
-from modelzoo.machine.cpu import read_topology
+from modelzoo.machine.facts import read_topology
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.results.load import LATE_SHARE

@@ -24,7 +24,7 @@ from modelzoo.cli.selection import select_one
 from modelzoo.document import terminal
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.machine import cpu, facts
+from modelzoo.machine import facts
 from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure import jobs
@@ -81,7 +81,7 @@ def read_host() -> tuple[Machine, Topology]:
     Raises:
         UsageError: nothing can be timed on it.
     """
-    machine, topology = facts.read_machine(), cpu.read_topology()
+    machine, topology = facts.read_machine(), facts.read_topology()
     if machine.emulator:
         raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
     return machine, topology

@@ -20,8 +20,8 @@ from modelzoo.engines.export.store import read_inputs
 from modelzoo.engines.protocol import ComposableModel, Engine, Model, Session
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, WeightsError
 from modelzoo.frozen import replace
-from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import memory_variables
+from modelzoo.machine.facts import usable_threads
 from modelzoo.machine.installation import import_torch
 from modelzoo.measure.pipeline import Generating, PipelineClock, moved, steps_of
 from modelzoo.measure.sampler import Clock, Times

@@ -8,7 +8,7 @@ import pytest
 from planted import plant, recorded
 from topologies import plant_topology
 
-from modelzoo.machine.cpu import identify_cpu, memory_limit, physical_memory, read_topology, usable_threads
+from modelzoo.machine.facts import identify_cpu, memory_limit, physical_memory, read_topology, usable_threads
 
 NEON = "fphp asimdhp asimddp"
 SVE2 = f"{NEON} sve sve2 i8mm bf16 svebf16"

@@ -10,7 +10,7 @@ from load_results import load
 from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
 
 from modelzoo.frozen import replace
-from modelzoo.machine.cpu import read_topology
+from modelzoo.machine.facts import read_topology
 from modelzoo.measure.jobs import Event, Request, prepare_job
 from modelzoo.measure.preparation import prepare
 from modelzoo.plan import Plan
