@@ -39,9 +39,9 @@ from modelzoo.results.store import ResultFile
 from modelzoo.serve import places as planning
 from modelzoo.serve import search
 from modelzoo.serve.configurations import Search, failure, least_effort
+from modelzoo.serve.generator import Server
 from modelzoo.serve.search import (
     CALIBRATION_SECONDS,
-    CalibratedInstances,
     Deployment,
     fixed_size,
     least_seconds,
@@ -349,7 +349,7 @@ def _measure(site: Deployment, stored: ResultFile, progress: LiveProgress) -> No
     def on_end(session: LoadSession) -> None:
         stored.set_payload(loads.of(stored.result).plus_session(session))
 
-    def opened(repeat: int) -> AbstractContextManager[CalibratedInstances]:
+    def opened(repeat: int) -> AbstractContextManager[tuple[Server, LoadSession]]:
         return open_session(site, loads.of(stored.result), repeat, on_end, extras=repeat == 0)
 
     for run in search.runs(loads.of(stored.result), opened, on_session):

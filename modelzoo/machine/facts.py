@@ -347,7 +347,7 @@ def read_topology(
         cores=tuple(sorted(found.values(), key=lambda core: (core.node, core.cpus))),
         offline=tuple(sorted(present - online)),
         excluded=tuple(sorted(online - allowed)),
-        quota=linux.read_cgroup_limits(root).cpus,
+        quota=linux.cpu_quota(root),
     )
 
 
@@ -363,7 +363,7 @@ def usable_threads(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None
         affinity: the logical CPUs that may be used, by default those of this process.
     """
     cpus = linux.allowed_cpus() if affinity is None else affinity
-    quota = linux.read_cgroup_limits(root).cpus
+    quota = linux.cpu_quota(root)
     physical = linux.count_cores(cpus, root) or min(system_cores(), len(cpus))
     count = min(physical, len(cpus), *(() if quota is None else (max(1, int(quota)),)))
     return Threads(max(1, count), physical, len(cpus), quota, linux.format_cpu_list(cpus))
@@ -372,7 +372,7 @@ def usable_threads(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None
 def memory_limit(root: Path = FILESYSTEM_ROOT) -> int:
     """Return the bytes of memory that this process may use: the physical memory, or its control groups' limit."""
     total = physical_memory()
-    return min(linux.read_cgroup_limits(root).memory or total, total)
+    return min(linux.cgroup_memory(root) or total, total)
 
 
 def available_memory() -> int:
@@ -384,7 +384,7 @@ def available_memory() -> int:
     import psutil
 
     available = int(psutil.virtual_memory().available)
-    return min(linux.read_cgroup_limits().memory or available, available)
+    return min(linux.cgroup_memory() or available, available)
 
 
 def physical_memory() -> int:

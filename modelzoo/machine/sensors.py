@@ -27,6 +27,7 @@ from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import linux
 from modelzoo.machine.linux import FILESYSTEM_ROOT, output_of, read_throttling
 from modelzoo.machine.memory import huge_page_bytes
+from modelzoo.records.equipment import Reading
 from modelzoo.records.machine import ClockFrequency, CpuUsage
 
 
@@ -168,29 +169,19 @@ _NPU_FIELDS = {"mhz": r"Aicore curFreq\(MHZ\)", "watts": r"NPU Real-time Power\(
 """The lines of ``npu-smi info -t common`` that are read; the first temperature is that of the NPU."""
 
 
-class SensorValues(msgspec.Struct, frozen=True):
-    """What the sensors show; see ``modelzoo.records.equipment.Reading``."""
-
-    mhz: float | None = None
-    memory_mhz: float | None = None
-    watts: float | None = None
-    celsius: float | None = None
-    joules: float | None = None
-    throttled: tuple[str, ...] = ()
-
-
 class Sensors(msgspec.Struct, frozen=True):
     """The sensors of one accelerator.
 
     Attributes:
         source: where the values come from.
         is_fast: whether a reading takes little enough time to be taken between timed calls.
-        read: reads all of them; one that the accelerator does not have is ``None``.
+        read: reads all of them, whose phase and calls the caller knows; one that the accelerator does not have is
+            ``None``.
     """
 
     source: str
     is_fast: bool
-    read: Callable[[], SensorValues]
+    read: Callable[[], Reading]
 
 
 def npu_sensors(index: int) -> Sensors:
@@ -206,11 +197,11 @@ def npu_sensors(index: int) -> Sensors:
     return Sensors("npu-smi", is_fast=False, read=lambda: parse_npu_smi(output_of(*command) or ""))
 
 
-def parse_npu_smi(output: str) -> SensorValues:
+def parse_npu_smi(output: str) -> Reading:
     """Read the output of ``npu-smi info -t common -i N``."""
     found = {name: re.search(rf"^\s*{label}\s*:\s*([\d.]+)\s*$", output, re.M) for name, label in _NPU_FIELDS.items()}
     values = {name: None if match is None else float(match[1]) for name, match in found.items()}
-    return SensorValues(mhz=values["mhz"], watts=values["watts"], celsius=values["celsius"])
+    return Reading("steady", 0, mhz=values["mhz"], watts=values["watts"], celsius=values["celsius"])
 
 
 INSTALL = "pip install nvidia-ml-py"
@@ -269,9 +260,11 @@ def nvml_sensors(identifier: str | None, index: int, environ: Mapping[str, str])
         except nvml.NVMLError:
             return None
 
-    def read() -> SensorValues:
+    def read() -> Reading:
         reasons = int(value(reasons_of) or 0)
-        return SensorValues(
+        return Reading(
+            "steady",
+            0,
             mhz=value(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
             memory_mhz=value(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
             watts=value(nvml.nvmlDeviceGetPowerUsage, unit=1000),

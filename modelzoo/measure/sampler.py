@@ -40,11 +40,10 @@ from contextlib import contextmanager
 from time import perf_counter, perf_counter_ns
 from typing import Any
 
-from msgspec.structs import asdict
-
 from modelzoo import stats
 from modelzoo.engines.protocol import Accelerator, AsynchronousDevice, DeviceEvent, Model
 from modelzoo.errors import EnvironmentProblem
+from modelzoo.frozen import replace
 from modelzoo.machine.sensors import Sensors, npu_sensors, nvml_sensors
 from modelzoo.plan import Plan
 from modelzoo.records.equipment import AcceleratorUse, Copies, Phase, Reading
@@ -187,8 +186,8 @@ class Watch:
     def _read(self, phase: Phase, *, begins_turn: bool = False) -> None:
         if self._sensors is None:
             return
-        values = asdict(self._sensors.read())
-        self._readings.append(Reading(phase, self._calls, **values, begins_turn=begins_turn))
+        reading = self._sensors.read()
+        self._readings.append(replace(reading, phase=phase, calls=self._calls, begins_turn=begins_turn))
         self._due = perf_counter() + INTERVAL
 
 

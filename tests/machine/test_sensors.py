@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,13 +20,13 @@ from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import sensors
 from modelzoo.machine.sensors import (
     CpuUsageMonitor,
-    SensorValues,
     hold,
     locked_clocks,
     npu_sensors,
     parse_npu_smi,
     parse_stat,
 )
+from modelzoo.records.equipment import Reading
 from modelzoo.records.machine import ClockFrequency
 
 OUTPUT = """\
@@ -46,11 +47,13 @@ OUTPUT = """\
         Temperature(C)                 : 40
 """
 
+values = partial(Reading, "steady", 0)
+
 
 def test_the_current_frequency_power_and_temperature() -> None:
     """Those of the NPU, not its nominal frequency and not the temperature of its controller."""
-    assert parse_npu_smi(OUTPUT) == SensorValues(mhz=800.0, watts=130.4, celsius=46.0)
-    assert parse_npu_smi("") == SensorValues()
+    assert parse_npu_smi(OUTPUT) == values(mhz=800.0, watts=130.4, celsius=46.0)
+    assert parse_npu_smi("") == values()
 
 
 def test_the_program_is_asked_for_one_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,12 +63,12 @@ def test_the_program_is_asked_for_one_device(tmp_path: Path, monkeypatch: pytest
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     found = npu_sensors(3)
-    assert (found.read(), found.is_fast) == (SensorValues(watts=3.0), False)
+    assert (found.read(), found.is_fast) == (values(watts=3.0), False)
     monkeypatch.setattr(sensors.shutil, "which", lambda name: None)
     with pytest.raises(EnvironmentProblem, match="read by npu-smi, which is not on PATH"):
         npu_sensors(0)
     program.unlink()
-    assert found.read() == SensorValues()
+    assert found.read() == values()
 
 
 def test_every_sensor_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

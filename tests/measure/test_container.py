@@ -13,7 +13,7 @@ from fake_docker import FakeDocker
 from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, numpy_setting, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, WorkerError
-from modelzoo.machine.linux import CgroupLimits, allowed_cpus, format_cpu_list
+from modelzoo.machine.linux import allowed_cpus, format_cpu_list
 from modelzoo.measure import container, jobs
 from modelzoo.measure.container import ContainerLauncher, read_image
 from modelzoo.measure.jobs import Event, Request, prepare_environment, prepare_job
@@ -67,7 +67,8 @@ def test_two_images_and_this_machine_are_measured_in_turn(
 def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
     """CPUs, quota and memory; a cache of its image; no privilege; nothing is pulled, and nothing remains."""
     engine.add("zoo:a", worker=ENDS)
-    monkeypatch.setattr(container, "read_cgroup_limits", lambda: CgroupLimits(1.5, 1 << 30))
+    monkeypatch.setattr(container, "cpu_quota", lambda: 1.5)
+    monkeypatch.setattr(container, "cgroup_memory", lambda: 1 << 30)
     jobs.prepare(Request(mlp(), (A,), SHORT), silent)
     (call,) = engine.calls("run")
     found = options(call)

@@ -16,7 +16,6 @@ import pytest
 from simulated_device import ISSUE_NS, WORK_NS, SimulatedDevice
 from toy_workloads import SHORT, numpy_classifier, numpy_setting, runs_of
 
-from modelzoo.machine.sensors import SensorValues
 from modelzoo.measure import sampler
 from modelzoo.measure.jobs import Request
 from modelzoo.measure.sampler import (
@@ -105,9 +104,11 @@ class FakeSensors:
     is_fast = True
     reads = 0
 
-    def read(self) -> SensorValues:
+    def read(self) -> Reading:
         self.reads += 1
-        return SensorValues(1000.0 + self.reads, joules=2.0 * self.reads, throttled=HOT if self.reads > 6 else ())
+        return Reading(
+            "steady", 0, 1000.0 + self.reads, joules=2.0 * self.reads, throttled=HOT if self.reads > 6 else ()
+        )
 
 
 def test_readings_before_during_and_after(device: SimulatedDevice, monkeypatch: pytest.MonkeyPatch) -> None:

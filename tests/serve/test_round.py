@@ -100,9 +100,9 @@ def test_an_instance_answers_a_load_and_reports_at_its_end(tmp_path: Path, numpy
     requested = replace(load(batch=2, queries=40, bound=None, rate=200.0), fixed_size=None)
     ended: list[LoadSession] = []
     site = Deployment(request, prepared, places, place, lambda event: None)
-    with open_session(site, requested, 0, ended.append, extras=False) as opened:
-        assert opened.session.calibration.size == 2
-        run = measure(opened.server, requested.plan, 200.0, 0, 0, opened.session.calibration)
+    with open_session(site, requested, 0, ended.append, extras=False) as (server, session):
+        assert session.calibration.size == 2
+        run = measure(server, requested.plan, 200.0, 0, 0, session.calibration)
     assert len(run.latencies) == 40
     assert sum(each.size * each.count for each in run.batches) == 40
     (session,) = ended
