@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -23,10 +24,21 @@ BOUND = LatencyBound(99.0, 0.05)
 
 
 class VirtualServer:
-    """Instances that take a known time for each batch. Its clock stands still except in ``wait``."""
+    """Instances that take a known time for each batch. Its clock stands still except in ``wait``.
 
-    def __init__(self, instances: int, service: Callable[[int], float], fixed_size: int | None = None) -> None:
+    Args:
+        dies: whether an instance dies with a batch, by its own number and that of the batch, from 0.
+    """
+
+    def __init__(
+        self,
+        instances: int,
+        service: Callable[[int], float],
+        fixed_size: int | None = None,
+        dies: Callable[[int, int], bool] = lambda instance, batch: False,
+    ) -> None:
         self.instances, self._service, self.fixed_size = instances, service, fixed_size
+        self._dies, self._batches = dies, itertools.count()
         self._now = 0.0
         self._running: list[tuple[float, int, float]] = []
 
@@ -47,7 +59,8 @@ class VirtualServer:
         found = []
         while self._running and self._running[0][0] <= self._now:
             ended, instance, started = heapq.heappop(self._running)
-            found.append(Reply(instance, started, ended))
+            error = "ended by SIGKILL" if self._dies(instance, next(self._batches)) else None
+            found.append(Reply(instance, started, ended, error))
         return found
 
 

@@ -53,7 +53,7 @@ Counters = dict[str, float | None]
 
 
 class CpuUsageMonitor:
-    """Measure the CPU usage between ``start`` and ``stop``.
+    """Measures the CPU usage from its creation to ``stop``.
 
     Each takes well under a millisecond, or up to 0.3 s on old x86 kernels that report frequencies slowly.
 
@@ -64,46 +64,26 @@ class CpuUsageMonitor:
     """
 
     def __init__(self, pid: int | None = None, root: Path = FILESYSTEM_ROOT) -> None:
-        self._pid = os.getpid() if pid is None else pid
-        self._root = root
+        self._pid, self._root = os.getpid() if pid is None else pid, root
         self._cpus = linux.allowed_cpus()
-        self._before: Counters | None = None
-        self._gaps: list[tuple[Counters, Counters]] = []
-        self._mhz_before: list[float] = []
-
-    def start(self) -> CpuUsageMonitor:
-        """Start a period; a second call restarts it."""
         self._mhz_before = linux.current_mhz(self._cpus, self._root)
-        self._before = self._snapshot()
-        self._gaps = []
-        return self
+        self._marks = [self._snapshot()]
 
-    @contextmanager
-    def left_out(self) -> Iterator[None]:
-        """What happens meanwhile is no part of the period."""
-        begun = self._snapshot()
-        try:
-            yield
-        finally:
-            self._gaps.append((begun, self._snapshot()))
+    def mark(self) -> None:
+        """What follows is no part of the period, until the next mark."""
+        self._marks.append(self._snapshot())
 
     def stop(self, waited: float = 0.0) -> CpuUsage:
-        """Return the usage since ``start``; may be called several times.
+        """Return the usage so far; may be called several times.
 
         Args:
             waited: seconds of the period in which this process waited for its turn.
-
-        Raises:
-            RuntimeError: ``start`` was not called.
         """
-        before, after = self._before, self._snapshot()
-        if before is None:
-            raise RuntimeError("CpuUsageMonitor.stop before start")
-        starts = [before, *(end for _, end in self._gaps)]
-        ends = [*(start for start, _ in self._gaps), after]
+        marks = [*self._marks, self._snapshot()]
+        starts, ends = marks[::2], marks[1::2]
 
         def spent(name: str) -> float | None:
-            """How far a counter went between the gaps."""
+            """How far a counter went."""
             pairs = [(start[name], end[name]) for start, end in zip(starts, ends)]
             known = [second - first for first, second in pairs if first is not None and second is not None]
             return sum(known) if known else None

@@ -88,7 +88,7 @@ class Instance:
         self._turns: list[Turn] = []
         # Seconds since the epoch by the clock that is used for timing: workers of a round can be lined up.
         self._epoch = time() - perf_counter()
-        self._waiting, self._waited = ExitStack(), 0.0
+        self._waited = 0.0
 
     def load(self) -> None:
         """Import the engine, and what the model is made of.
@@ -138,7 +138,7 @@ class Instance:
         """
         self._open(plan)
         self._own_turns = own_turns
-        self._monitor = CpuUsageMonitor(self._job.parent).start()
+        self._monitor = CpuUsageMonitor(self._job.parent)
         built = self._built
         with built.model.explained_errors():
             if self._machine.emulator:  # nothing is timed
@@ -169,10 +169,11 @@ class Instance:
         """Take note that this process waits from now on, while others have their turns."""
         self._since = perf_counter()
         if self._own_turns:
-            self._waiting.enter_context(self._monitor.left_out())
+            self._monitor.mark()
 
     def _go_on(self) -> None:
-        self._waiting.close()
+        if self._own_turns:
+            self._monitor.mark()
         self._waited += perf_counter() - self._since
 
     def turn(self) -> bool:
@@ -306,7 +307,7 @@ class Instance:
                 times[size] = median(values[-LAST:]) if values else cold
                 if size == setting.batch:
                     self._cold, self._warmup = cold, tuple(values)
-        self._monitor = CpuUsageMonitor().start()
+        self._monitor = CpuUsageMonitor()
         gc.collect()
         gc.freeze()  # the model stays, so it need not be looked through
         return Ready(read_placement(self._cpus, *self._policy), times)

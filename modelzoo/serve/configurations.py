@@ -141,7 +141,7 @@ class Task:
             wanted = max(wanted, min(MOST_BOUND_SECONDS, for_bound))
         if not medians or not self._is_whole:
             return {}, None
-        monitor = CpuUsageMonitor().start()
+        monitor = CpuUsageMonitor()
         windows = self._together(wanted if self.seconds is None else self.seconds, "counting", on_event)
         return windows, monitor.stop()
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ import pytest
 from fake_nvml import fake_nvml
 from places import ROOT
 from planted import plant
+from processes import until
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import sensors
@@ -136,12 +136,7 @@ def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, *, denied: bool) ->
 
 def wait_for(log: Path, text: str) -> None:
     """Wait until the guard has noted ``text``."""
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        if log.exists() and text in log.read_text():
-            return
-        time.sleep(0.02)
-    pytest.fail(f"the guard never noted {text!r}")
+    until(lambda: log.exists() and text in log.read_text())
 
 
 def test_the_clocks_are_locked_inside_only(log: Path) -> None:
@@ -233,7 +228,7 @@ def monitored(
     monkeypatch.setattr("modelzoo.machine.sensors.linux.allowed_cpus", lambda: frozenset(cpus))
     for name, values in (("time.perf_counter", iter(clock)), ("process_tree_seconds", iter(own))):
         monkeypatch.setattr(f"modelzoo.machine.sensors.{name}", lambda *pid, values=values: next(values))
-    return CpuUsageMonitor(root=root).start()
+    return CpuUsageMonitor(root=root)
 
 
 def test_own_work_is_told_from_other_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,8 +263,9 @@ def test_what_is_left_out_is_no_part_of_the_period(tmp_path: Path, monkeypatch: 
     busy(0)
     monitor = monitored(tmp_path, monkeypatch, {0}, [100.0, 102.0, 110.0, 112.0], [1.0, 2.0, 2.0, 3.0])
     busy(1.2)
-    with monitor.left_out():
-        busy(9)
+    monitor.mark()
+    busy(9)
+    monitor.mark()
     busy(10.2)
     usage = monitor.stop()
     assert (usage.seconds, usage.own_cores) == (4, 0.5)

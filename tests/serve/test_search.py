@@ -138,16 +138,9 @@ def test_a_late_generator_ends_a_search() -> None:
     assert not any(run.is_valid for run in found)
 
 
-class Dying(VirtualServer):
-    """Dies with its first batch."""
-
-    def wait(self, until: float) -> list[Reply]:
-        return [reply._replace(error="ended by SIGKILL") for reply in super().wait(until)]
-
-
 def test_the_death_of_an_instance_is_stored_and_reported() -> None:
     """The run comes first, then the error."""
-    runs = runs_on(Dying(1, lambda size: 0.001), load(queries=300))
+    runs = runs_on(VirtualServer(1, lambda size: 0.001, dies=lambda *_: True), load(queries=300))
     assert [reason.flaw for reason in next(runs).reasons] == [Flaw.DIED]
     with pytest.raises(WorkerError, match="instance 0 died: ended by SIGKILL"):
         next(runs)
@@ -165,17 +158,10 @@ def test_the_calibration_keeps_all_instances_busy() -> None:
     assert found.rate == pytest.approx(3 * 4 / 0.4)
 
 
-class HalfDead(VirtualServer):
-    """Its second instance dies."""
-
-    def wait(self, until: float) -> list[Reply]:
-        return [each._replace(error="ended by SIGKILL") if each.instance else each for each in super().wait(until)]
-
-
 def test_an_instance_that_dies_in_the_calibration_is_named() -> None:
     """Nobody would ever hear of the requests that it was given later."""
     with pytest.raises(WorkerError, match="instance 1 died before the first run: ended by SIGKILL"):
-        calibrate(HalfDead(2, lambda size: 0.1), 1)
+        calibrate(VirtualServer(2, lambda size: 0.1, dies=lambda instance, batch: instance == 1), 1)
 
 
 def test_a_run_is_long_enough_for_its_bound() -> None:
