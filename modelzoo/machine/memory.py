@@ -209,22 +209,6 @@ def current_allocator() -> str | None:
     return identify_allocator(linux.read_text(Path("/proc/self/maps")) or "", malloc_address())
 
 
-def require_allocator(wanted: str) -> None:
-    """Check that this process uses the allocator of a setting; ``default`` is whatever it uses.
-
-    Raises:
-        EnvironmentProblem: it uses another one.
-    """
-    if wanted == "default":
-        return
-    found = current_allocator()
-    if found != wanted:
-        raise EnvironmentProblem(
-            f"malloc={wanted}: the process that was to use it uses {found or 'an unknown allocator'}; check that "
-            "LD_PRELOAD takes effect here (ldd shows whether the library fits this system)"
-        )
-
-
 def malloc_address() -> int | None:
     """Return the address of this process's global ``malloc``."""
     return ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value
