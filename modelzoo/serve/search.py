@@ -239,13 +239,11 @@ MOST_LATE = 3
 
 Open = Callable[[int], "AbstractContextManager[tuple[Server, LoadSession]]"]
 """Starts and calibrates the instances of a repeat, given its number; they end with the context."""
+OnSession = Callable[[LoadSession], None]
 
 
 def runs(
-    load: Load,
-    open_session: Open,
-    on_session: Callable[[LoadSession], None],
-    throttled: Throttled = read_throttling,
+    load: Load, open_session: Open, on_session: OnSession, throttled: Throttled = read_throttling
 ) -> Iterator[LoadRun]:
     """Yield the runs of a call, each as it ends.
 
@@ -328,7 +326,7 @@ def fixed_size(setting: Setting, batch: int) -> int | None:
 
 @contextmanager
 def open_session(
-    site: Deployment, load: Load, repeat: int, on_end: Callable[[LoadSession], None], *, extras: bool
+    site: Deployment, load: Load, repeat: int, on_end: OnSession, *, extras: bool
 ) -> Iterator[tuple[Server, LoadSession]]:
     """Start all instances and calibrate them, and yield what drives them and what is known of them.
 
