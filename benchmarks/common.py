@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from modelzoo import stats
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Model
-from modelzoo.machine.cpu import usable_threads
-from modelzoo.measure.sampler import HostClock, Sampling
+from modelzoo.machine.facts import usable_threads
+from modelzoo.measure.sampler import Sampling, host_clock
 from modelzoo.plan import Plan
 from modelzoo.setting import Setting
 from modelzoo.workload import discovery
@@ -106,7 +106,7 @@ def ready_model(
 
 def sampled(call: Callable[[], Any], iterations: int) -> list[float]:
     """Time ``call`` with the suite's own sampler; return seconds."""
-    sampling = Sampling(call, HostClock(), Plan(warmup=0, iterations=iterations), lambda phase, count: None)
+    sampling = Sampling(call, host_clock, Plan(warmup=0, iterations=iterations), lambda phase, count: None)
     sampling.warm_up()
     while sampling.turn():
         pass

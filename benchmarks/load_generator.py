@@ -30,7 +30,7 @@ import numpy as np
 from common import Claim, conclude, parser_of, percent, some_of, table
 from numpy.typing import ArrayLike, NDArray
 
-from modelzoo.machine.cpu import read_topology
+from modelzoo.machine.facts import read_topology
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.results.load import LATE_SHARE
@@ -128,9 +128,9 @@ def speed(rate: float, seconds: float, seed: int) -> list[Claim]:
     found = serve(TimedServer(), [0.0] * 200_000, FIFO)
     most = len(found.due) / (found.ended - found.begun)
     print(f"{most:,.0f} requests a second when all are due at once")
-    rows, quantiles, monitor = [], [], CpuUsageMonitor()
+    rows, quantiles = [], []
     for number in range(ROUNDS):
-        monitor.start()
+        monitor = CpuUsageMonitor()
         lateness = serve(TimedServer(), poisson(rate, 1, seconds / ROUNDS, (seed, number)).tolist(), FIFO).lateness()
         stolen = monitor.stop().steal_percent
         quantiles.append(quantile(lateness, 0.99))

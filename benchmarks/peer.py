@@ -39,7 +39,7 @@ from time import perf_counter
 from common import Claim, conclude, parser_of, percent, table, turns
 
 from modelzoo import stats
-from modelzoo.machine.cpu import usable_threads
+from modelzoo.machine.facts import usable_threads
 from modelzoo.measure.jobs import Request, job_environment, prepare
 from modelzoo.measure.rounds import Rounds
 from modelzoo.measure.schedule import FIRST_SECONDS, PRIOR, SECONDS

@@ -30,7 +30,7 @@ from common import Claim, bounds, conclude, parser_of, some_of
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.machine.cpu import read_topology
+from modelzoo.machine.facts import read_topology
 from modelzoo.measure.jobs import Request, prepare, start_instance
 from modelzoo.measure.rounds import WorkerRun
 from modelzoo.plan import Plan

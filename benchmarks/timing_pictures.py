@@ -24,7 +24,7 @@ from simulated_device import MILLISECOND, OnDevice, SimulatedDevice  # type: ign
 
 from modelzoo.document import theme
 from modelzoo.measure import pipeline, sampler
-from modelzoo.measure.pipeline import Step, events_of, steps_of
+from modelzoo.measure.pipeline import Step, events_for, steps_of
 from modelzoo.records.timing import Place
 from modelzoo.views.plots import GROUND, Plot
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
@@ -154,27 +154,32 @@ def timed_pass(*, by_events: bool, synchronized: bool = False) -> Pass:
     device = SimulatedDevice()
     bars: list[Bar] = []
 
+    def milliseconds() -> float:
+        return float((device.now - began) / MILLISECOND)
+
     def watched(step: Step) -> Step:
         def call(value: Any) -> Any:
-            start = device.now
+            start = milliseconds()
             output = step.call(value)
             is_host = step.place is Place.HOST
             kind = "host" if is_host else "wait" if step.name == "copy to host" else "issue"
-            bars.append(Bar(HOST, kind, step.name if is_host else kind, start / MILLISECOND, device.now / MILLISECOND))
-            issued = device.now
+            bars.append(Bar(HOST, kind, step.name if is_host else kind, start, milliseconds()))
+            issued = milliseconds()
             if synchronized:
                 pipeline.wait(device)
-            if device.now > issued:
-                bars.append(Bar(HOST, "wait", "wait", issued / MILLISECOND, device.now / MILLISECOND))
+            if milliseconds() > issued:
+                bars.append(Bar(HOST, "wait", "wait", issued, milliseconds()))
             return output
 
         return Step(step.name, call, step.place, step.by_events and by_events)
 
     with mock.patch.object(pipeline, "perf_counter_ns", device.stamp):
         steps = [watched(step) for step in simulated_pipeline(device)]
-        seconds, spans = pipeline.timed_pass(steps, None, device, events_of(device))
-    on_device = [Bar(DEVICE, "device", s.step.name, 1e3 * s.start, 1e3 * s.end) for s in spans if s.step.by_events]
-    stages = {span.step.name: 1e3 * span.seconds for span in spans}
+        events = events_for(steps, device)
+        began = pipeline.wait(device)
+        seconds, spans = pipeline.timed_pass(steps, None, device, events)
+    on_device = [Bar(DEVICE, "device", step.name, 1e3 * a, 1e3 * b) for step, a, b in spans if step.by_events]
+    stages = {step.name: 1e3 * (end - start) for step, start, end in spans}
     return Pass((*bars, *on_device), 1e3 * seconds, stages)
 
 
@@ -187,7 +192,7 @@ def spans_of_a_call() -> tuple[Lanes, sampler.Times]:
             device.launch(issue=MILLISECOND, takes=4 * MILLISECOND)
 
     with mock.patch.object(sampler, "perf_counter_ns", device.stamp):
-        sample = sampler.DeviceClock(device).time(call)
+        sample = sampler.clock_for(device)(call)
     a, b, c = 0.0, 1e3 * sample["issue"], 1e3 * sample["latency"]
     bars = [Bar(HOST, "issue", "issue", a, b), Bar(HOST, "wait", "synchronize", b, c)]
     bars += [Bar(DEVICE, "device", f"kernel {n + 1}", 1 + 4 * n, 5 + 4 * n) for n in range(5)]

@@ -34,8 +34,8 @@ from common import parser_of, some_of, table
 from operator_calls import OPERATORS, QUANTIZED, Call, chosen, mapped, operands_of, wrong
 
 from modelzoo.evidence.logs import parse_onednn
-from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import FAST_MATH_VARIABLES, KERNEL_VARIABLES
+from modelzoo.machine.facts import usable_threads
 
 LIMITS = (
     *("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI", "AVX512_CORE_BF16"),

@@ -40,6 +40,7 @@ SERVER = Machine(
     environment={},
 )
 BUILD = Build("GCC 13.3", "3.7.1", None, "4.5", "DEFAULT", "open", "open", "Release", ("-O2",), {})
+OPENBLAS = Library("blas", "openblas", "0.3.30", "neoversev2", "openmp", 128, "torch", "libopenblas.so.0", limit=128)
 OPENMP = Library("openmp", "openmp", None, None, None, 8, "torch", "libgomp.so.1")
 LIBRARIES = Libraries(
     versions={"python": "3.12.1", "torch": "2.10.0", "torchvision": "0.25.0"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -15,18 +16,29 @@ from modelzoo.records.machine import Core, Topology
 from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.serving import GeneratorPlace, LatencyBound, Load, LoadPlan, LoadSession, Scenario
 from modelzoo.serve import search
-from modelzoo.serve.generator import Reply
-from modelzoo.serve.search import CalibratedInstances, calibrate
+from modelzoo.serve.generator import Reply, Server
+from modelzoo.serve.search import calibrate
 from modelzoo.setting import Setting
 
 BOUND = LatencyBound(99.0, 0.05)
 
 
 class VirtualServer:
-    """Instances that take a known time for each batch. Its clock stands still except in ``wait``."""
+    """Instances that take a known time for each batch. Its clock stands still except in ``wait``.
 
-    def __init__(self, instances: int, service: Callable[[int], float], fixed_size: int | None = None) -> None:
+    Args:
+        dies: whether an instance dies with a batch, by its own number and that of the batch, from 0.
+    """
+
+    def __init__(
+        self,
+        instances: int,
+        service: Callable[[int], float],
+        fixed_size: int | None = None,
+        dies: Callable[[int, int], bool] = lambda instance, batch: False,
+    ) -> None:
         self.instances, self._service, self.fixed_size = instances, service, fixed_size
+        self._dies, self._batches = dies, itertools.count()
         self._now = 0.0
         self._running: list[tuple[float, int, float]] = []
 
@@ -47,7 +59,8 @@ class VirtualServer:
         found = []
         while self._running and self._running[0][0] <= self._now:
             ended, instance, started = heapq.heappop(self._running)
-            found.append(Reply(instance, started, ended))
+            error = "ended by SIGKILL" if self._dies(instance, next(self._batches)) else None
+            found.append(Reply(instance, started, ended, error))
         return found
 
 
@@ -68,7 +81,7 @@ def sessions(found: Load, seconds: float = 0.01, slower: float = 0.0) -> search.
     draw = random.Random(4)
 
     @contextmanager
-    def opened(repeat: int) -> Iterator[CalibratedInstances]:
+    def opened(repeat: int) -> Iterator[tuple[Server, LoadSession]]:
         def service(size: int) -> float:
             base = seconds * (0.5 + 0.5 * size) * (1 + slower * repeat)
             return base * (1 + 0.05 * draw.random())
@@ -77,7 +90,7 @@ def sessions(found: Load, seconds: float = 0.01, slower: float = 0.0) -> search.
         calibration = calibrate(server, found.plan.batch, 1.0)
         cpus = tuple((2 * number, 2 * number + 1) for number in range(found.plan.instances))
         session = LoadSession(repeat, "2026-11-22T20:00:00+00:00", cpus, GeneratorPlace((3,), True), calibration)
-        yield CalibratedInstances(server, session)
+        yield server, session
 
     return opened
 
@@ -89,7 +102,7 @@ def measured(found: Load, **how: float) -> Load:
     def on_session(session: LoadSession) -> None:
         done[0] = done[0].plus_session(session)
 
-    for run in search.runs(found, sessions(found, **how), on_session):
+    for run in search.runs(found, sessions(found, **how), on_session, lambda: None):
         done[0] = done[0].plus(run)
     return replace(done[0], is_complete=True)
 

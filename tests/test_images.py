@@ -40,8 +40,8 @@ def docker(
 
 
 USABLE = (
-    "import json, msgspec; from modelzoo.machine import cpu; "
-    "print(json.dumps({**msgspec.structs.asdict(cpu.usable_threads()), 'memory': cpu.memory_limit()}))"
+    "import json, msgspec; from modelzoo.machine import facts; "
+    "print(json.dumps({**msgspec.structs.asdict(facts.usable_threads()), 'memory': facts.memory_limit()}))"
 )
 
 

@@ -15,9 +15,8 @@ from topologies import plant_topology
 from toy_workloads import MLP
 
 from modelzoo import cli
-from modelzoo.machine import cpu, facts, linux, memory
-from modelzoo.machine.cpu import read_topology
-from modelzoo.machine.facts import read_machine
+from modelzoo.machine import facts, linux, memory
+from modelzoo.machine.facts import read_machine, read_topology
 from modelzoo.tuning import grid
 
 ARM = {
@@ -90,7 +89,7 @@ def test_plans_are_as_approved(
     architecture = "x86_64" if name.startswith("epyc") else "aarch64"
     machine = read_machine(root, architecture=architecture, affinity=allowed, environ={}, lscpu="")
     monkeypatch.setattr(facts, "read_machine", lambda: machine)
-    monkeypatch.setattr(cpu, "read_topology", lambda: topology)
+    monkeypatch.setattr(facts, "read_topology", lambda: topology)
     for module in (linux, grid):
         monkeypatch.setattr(module, "allowed_cpus", lambda: allowed)
     monkeypatch.setattr(os, "cpu_count", lambda: machine.logical)

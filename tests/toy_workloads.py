@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from modelzoo.measure import schedule
-from modelzoo.measure.jobs import OnEvent, Request
+from modelzoo.measure.jobs import Event, OnEvent, Request
 from modelzoo.plan import Effort, Plan
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
@@ -46,7 +46,11 @@ def odd(folder: Path, build: str = "", inputs: str = "", more: str = "") -> Work
     return load_workload(folder)
 
 
-def runs_of(request: Request, processes: int = 1, on_event: OnEvent = lambda event: None) -> list[Run]:
+def silent(event: Event) -> None:
+    """Show no progress."""
+
+
+def runs_of(request: Request, processes: int = 1, on_event: OnEvent = silent) -> list[Run]:
     """Measure ``request`` with this many processes per setting."""
     outcomes = schedule.measure([request], Effort(processes=processes), on_event)
     return [each for each in outcomes if isinstance(each, Run)]

@@ -76,7 +76,7 @@ def examine(out: Console, device: str, fresh: bool) -> DoctorReport:
     import_torch()
     devices.check_device(device)
     with out.status("measuring the CPU usage of other programs …"):
-        monitor = CpuUsageMonitor().start()
+        monitor = CpuUsageMonitor()
         time.sleep(WATCH_SECONDS)
         usage = monitor.stop()
     ceilings, kept = None, False
@@ -92,7 +92,7 @@ def examine(out: Console, device: str, fresh: bool) -> DoctorReport:
                 fresh=fresh,
             )
     libraries = read_libraries()
-    warnings = diagnose(machine, libraries, usage, ceilings, probe_page_faults(), probe_torchvision())
+    warnings = tuple(diagnose(machine, libraries, usage, ceilings, probe_page_faults(), probe_torchvision()))
     return DoctorReport(machine, libraries, usage, ceilings, kept, warnings)
 
 

@@ -24,7 +24,7 @@ from modelzoo.cli.selection import select_one
 from modelzoo.document import terminal
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.machine import cpu, facts
+from modelzoo.machine import facts
 from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure import jobs
@@ -39,9 +39,9 @@ from modelzoo.results.store import ResultFile
 from modelzoo.serve import places as planning
 from modelzoo.serve import search
 from modelzoo.serve.configurations import Search, failure, least_effort
+from modelzoo.serve.generator import Server
 from modelzoo.serve.search import (
     CALIBRATION_SECONDS,
-    CalibratedInstances,
     Deployment,
     fixed_size,
     least_seconds,
@@ -81,7 +81,7 @@ def read_host() -> tuple[Machine, Topology]:
     Raises:
         UsageError: nothing can be timed on it.
     """
-    machine, topology = facts.read_machine(), cpu.read_topology()
+    machine, topology = facts.read_machine(), facts.read_topology()
     if machine.emulator:
         raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
     return machine, topology
@@ -349,7 +349,7 @@ def _measure(site: Deployment, stored: ResultFile, progress: LiveProgress) -> No
     def on_end(session: LoadSession) -> None:
         stored.set_payload(loads.of(stored.result).plus_session(session))
 
-    def opened(repeat: int) -> AbstractContextManager[CalibratedInstances]:
+    def opened(repeat: int) -> AbstractContextManager[tuple[Server, LoadSession]]:
         return open_session(site, loads.of(stored.result), repeat, on_end, extras=repeat == 0)
 
     for run in search.runs(loads.of(stored.result), opened, on_session):

@@ -168,7 +168,7 @@ def measure_ceilings(
         progress: called before each series.
     """
     torch = import_torch()
-    monitor = CpuUsageMonitor().start()
+    monitor = CpuUsageMonitor()
     gemm: list[Gemm] = []
     copies: list[Bandwidth] = []
     fitting = [size for size in sizes if 16 * size**2 <= (machine.memory_limit or 2**34) // 8]

@@ -67,8 +67,8 @@ def diagnose(
     ceilings: Ceilings | None,
     faults_per_mib: float,
     torchvision_problem: str | None,
-) -> tuple[WarningMessage, ...]:
-    """Return a warning for every condition that may distort results.
+) -> Iterator[WarningMessage]:
+    """Yield a warning for every condition that may distort results.
 
     Args:
         machine: the facts.
@@ -78,37 +78,35 @@ def diagnose(
         faults_per_mib: page faults per MiB of a large block that is freed and allocated again.
         torchvision_problem: why torchvision cannot be used with this torch; if ``None``, the versions decide.
     """
-    warnings: list[WarningMessage] = []
     if machine.emulator is not None:
-        warnings.append(warning_for(WarningCode.EMULATED))
+        yield warning_for(WarningCode.EMULATED)
     if not machine.has_bf16:
         features = ", ".join(machine.features) or machine.cpu
-        warnings.append(warning_for(WarningCode.NO_BF16_HARDWARE, features=features))
-    warnings += usage_warnings(usage, machine, faults=False)
-    warnings += system_warnings(machine)
-    warnings += _variable_warnings(machine)
-    warnings += forced_kernels(machine.environment, libraries)
-    warnings += library_warnings(libraries, torchvision_problem)
-    warnings += thread_warnings(libraries, machine)
+        yield warning_for(WarningCode.NO_BF16_HARDWARE, features=features)
+    yield from usage_warnings(usage, machine, faults=False)
+    yield from system_warnings(machine)
+    yield from _variable_warnings(machine)
+    yield from forced_kernels(machine.environment, libraries)
+    yield from library_warnings(libraries, torchvision_problem)
+    yield from thread_warnings(libraries, machine)
     if machine.memory_limit is not None and machine.memory_limit < MEMORY_NEEDED_GIB << 30:
         gib = machine.memory_limit / 2**30
-        warnings.append(warning_for(WarningCode.SMALL_MEMORY, gib=gib, needed=MEMORY_NEEDED_GIB))
+        yield warning_for(WarningCode.SMALL_MEMORY, gib=gib, needed=MEMORY_NEEDED_GIB)
     if faults_per_mib > FAULTS_PER_MIB:
         when = "for each MiB that is used again"
-        warnings.append(warning_for(WarningCode.PAGE_FAULTS, faults=faults_per_mib, when=when))
+        yield warning_for(WarningCode.PAGE_FAULTS, faults=faults_per_mib, when=when)
     if ceilings is not None:
         # With other load the scaling says nothing about the machine, and OTHER_LOAD is reported already.
         scaling, count = ceilings.scaling() if ceilings.quiet else None, ceilings.threads
         if scaling is not None and count > 1 and scaling < POOR_EFFICIENCY:
             half = max(1, count // 2)
-            warnings.append(warning_for(WarningCode.POOR_SCALING, threads=count, percent=100 * scaling, half=half))
-        warnings += slow_bf16_warnings(machine, ceilings)
-        warnings += slow_linear_warnings(ceilings)
-    return tuple(warnings)
+            yield warning_for(WarningCode.POOR_SCALING, threads=count, percent=100 * scaling, half=half)
+        yield from slow_bf16_warnings(machine, ceilings)
+        yield from slow_linear_warnings(ceilings)
 
 
-def usage_warnings(usage: CpuUsage, machine: Machine, *, faults: bool = True) -> tuple[WarningMessage, ...]:
-    """Return a warning for everything in the CPU usage of a run that may have distorted its timings.
+def usage_warnings(usage: CpuUsage, machine: Machine, *, faults: bool = True) -> Iterator[WarningMessage]:
+    """Yield a warning for everything in the CPU usage of a run that may have distorted its timings.
 
     Under an emulator there are none: nothing is timed, and the emulator itself would count as other load.
 
@@ -118,48 +116,42 @@ def usage_warnings(usage: CpuUsage, machine: Machine, *, faults: bool = True) ->
         faults: whether to look at the page faults of this process.
     """
     if machine.emulator is not None:
-        return ()
-    warnings: list[WarningMessage] = []
+        return
     limit = quiet_limit(machine.threads.affinity, usage.resolution)
     if usage.other_cores is not None and usage.other_cores > limit:
-        warnings.append(warning_for(WarningCode.OTHER_LOAD, cores=usage.other_cores))
+        yield warning_for(WarningCode.OTHER_LOAD, cores=usage.other_cores)
     # On an idle machine, a few stolen ticks are a large percentage of very little CPU time.
     stolen = usage.steal_percent or 0.0
     if stolen > STEAL_PERCENT and (usage.own_cores + (usage.other_cores or 0.0)) * stolen / 100 > usage.resolution:
-        warnings.append(warning_for(WarningCode.STOLEN_TIME, percent=stolen))
+        yield warning_for(WarningCode.STOLEN_TIME, percent=stolen)
     if usage.throttled_seconds and usage.throttled_seconds > THROTTLED_FRACTION * usage.seconds:
-        warnings.append(
-            warning_for(
-                WarningCode.THROTTLED,
-                seconds=usage.throttled_seconds,
-                total=usage.seconds,
-                threads=max(1, machine.threads.count - 1),
-            )
+        yield warning_for(
+            WarningCode.THROTTLED,
+            seconds=usage.throttled_seconds,
+            total=usage.seconds,
+            threads=max(1, machine.threads.count - 1),
         )
     rate = usage.minor_faults / max(usage.seconds - usage.waited_seconds, 1e-9)
     if faults and rate > FAULTS_PER_SECOND:
-        warnings.append(warning_for(WarningCode.PAGE_FAULTS, faults=rate, when="per second"))
-    return tuple(warnings)
+        yield warning_for(WarningCode.PAGE_FAULTS, faults=rate, when="per second")
 
 
-def system_warnings(machine: Machine) -> list[WarningMessage]:
-    """Return a warning for everything in how the system is set up that may distort timings."""
-    warnings: list[WarningMessage] = []
+def system_warnings(machine: Machine) -> Iterator[WarningMessage]:
+    """Yield a warning for everything in how the system is set up that may distort timings."""
     threads = machine.threads
     if machine.governor is not None and machine.governor != "performance":
-        warnings.append(warning_for(WarningCode.GOVERNOR, governor=machine.governor))
+        yield warning_for(WarningCode.GOVERNOR, governor=machine.governor)
     if machine.huge_pages == "never":
-        warnings.append(warning_for(WarningCode.HUGE_PAGES))
+        yield warning_for(WarningCode.HUGE_PAGES)
     if machine.threads_per_core > 1 and threads.affinity > threads.physical_cores:
         one_of_each = "lscpu -p=CPU,CORE,SOCKET | grep -v '^#' | sort -t, -uk2 | cut -d, -f1 | paste -sd,"
         command = f"taskset -c $({one_of_each}) before the command"
-        warnings.append(warning_for(WarningCode.SMT, threads=machine.threads_per_core, command=command))
+        yield warning_for(WarningCode.SMT, threads=machine.threads_per_core, command=command)
     if threads.quota is not None and threads.quota < threads.affinity:
         last = max(0, int(threads.quota) - 1)
-        warnings.append(warning_for(WarningCode.CPU_QUOTA, quota=threads.quota, cpus=threads.affinity, last=last))
+        yield warning_for(WarningCode.CPU_QUOTA, quota=threads.quota, cpus=threads.affinity, last=last)
     if len(machine.nodes) > 1:
-        warnings.append(warning_for(WarningCode.NUMA, nodes=len(machine.nodes), command=_on_one_node(machine)))
-    return warnings
+        yield warning_for(WarningCode.NUMA, nodes=len(machine.nodes), command=_on_one_node(machine))
 
 
 def _on_one_node(machine: Machine) -> str:
@@ -191,27 +183,26 @@ def _variable_warnings(machine: Machine) -> Iterator[WarningMessage]:
         yield warning_for(WarningCode.FAST_MATH, names=_assignments(fast_math))
 
 
-def forced_kernels(environment: Mapping[str, str], libraries: Libraries) -> list[WarningMessage]:
-    """Return the warning that variables select the kernels of libraries that torch uses, if any do."""
+def forced_kernels(environment: Mapping[str, str], libraries: Libraries) -> Iterator[WarningMessage]:
+    """Yield the warning that variables select the kernels of libraries that torch uses, if any do."""
     forced = {
         name: environment[name]
         for name, library in KERNEL_VARIABLES.items()
         if environment.get(name) and libraries.uses(library)
     }
-    return [warning_for(WarningCode.FORCED_KERNELS, names=_assignments(forced))] if forced else []
+    if forced:
+        yield warning_for(WarningCode.FORCED_KERNELS, names=_assignments(forced))
 
 
-def library_warnings(libraries: Libraries, torchvision_problem: str | None = None) -> list[WarningMessage]:
-    """Return a warning for every library that is loaded, or installed, in a way that disturbs the others."""
-    warnings: list[WarningMessage] = []
+def library_warnings(libraries: Libraries, torchvision_problem: str | None = None) -> Iterator[WarningMessage]:
+    """Yield a warning for every library that is loaded, or installed, in a way that disturbs the others."""
     runtimes = [f"{library.owner}: {library.file}" for library in libraries.loaded if library.api == "openmp"]
     if libraries.two_openmp:
-        warnings.append(warning_for(WarningCode.TWO_OPENMP, count=len(runtimes), names=", ".join(runtimes)))
+        yield warning_for(WarningCode.TWO_OPENMP, count=len(runtimes), names=", ".join(runtimes))
     torch, vision = libraries.versions.get("torch"), libraries.versions.get("torchvision")
     problem = torchvision_problem or (mismatched_versions(torch, vision) if torch and vision else None)
     if problem is not None:
-        warnings.append(warning_for(WarningCode.MISMATCHED_PAIR, problem=problem))
-    return warnings
+        yield warning_for(WarningCode.MISMATCHED_PAIR, problem=problem)
 
 
 def _assignments(variables: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.files import private_path
 from modelzoo.machine import memory
-from modelzoo.machine.memory import LIBRARIES, current_allocator, find_library, replacement_name, require_allocator
+from modelzoo.machine.memory import LIBRARIES, current_allocator, find_library, replacement_name
 from modelzoo.records.run import EnvironmentChanges
 from modelzoo.setting import Setting
 
@@ -119,7 +119,11 @@ def enter(setting: Setting) -> None:
     Raises:
         EnvironmentProblem: the process has another allocator than ``setting`` says, or huge pages cannot be switched.
     """
-    require_allocator(setting.malloc)
+    if setting.malloc != "default" and (found := current_allocator()) != setting.malloc:
+        raise EnvironmentProblem(
+            f"malloc={setting.malloc}: the process that was to use it uses {found or 'an unknown allocator'}; check "
+            "that LD_PRELOAD takes effect here (ldd shows whether the library fits this system)"
+        )
     if setting.thp != "default":
         memory.set_allowed(setting.thp == "on")
 

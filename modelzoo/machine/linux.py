@@ -19,8 +19,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-import msgspec
-
 from modelzoo.files import own_temporary_directory
 from modelzoo.records.machine import Cache, Throttling
 
@@ -189,25 +187,17 @@ _UNLIMITED = 1 << 60
 """Version 1 writes "no limit" as the largest page-aligned 64-bit number."""
 
 
-class CgroupLimits(msgspec.Struct, frozen=True):
-    """What the control groups allow: CPU time in CPUs, and memory in bytes; ``None`` if there is no limit."""
-
-    cpus: float | None
-    memory: int | None
-
-
-def read_cgroup_limits(root: Path = FILESYSTEM_ROOT) -> CgroupLimits:
-    """Return the lowest limits among this process's groups and all their parents."""
+def cpu_quota(root: Path = FILESYSTEM_ROOT) -> float | None:
+    """Return the CPUs of time that the control groups allow: the least of this process's group and all its parents."""
     quotas = [_cpu_quota(folder) for folder in _cgroup_folders("cpu", root)]
-    memory = [
-        read_integer(folder / name)
-        for folder in _cgroup_folders("memory", root)
-        for name in ("memory.max", "memory.limit_in_bytes")
-    ]
-    return CgroupLimits(
-        cpus=min((quota for quota in quotas if quota is not None), default=None),
-        memory=min((limit for limit in memory if limit is not None and 0 < limit < _UNLIMITED), default=None),
-    )
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def cgroup_memory(root: Path = FILESYSTEM_ROOT) -> int | None:
+    """Return the bytes of memory that the control groups allow, in the same way."""
+    names = ("memory.max", "memory.limit_in_bytes")
+    limits = [read_integer(folder / name) for folder in _cgroup_folders("memory", root) for name in names]
+    return min((limit for limit in limits if limit is not None and 0 < limit < _UNLIMITED), default=None)
 
 
 def read_cgroup_cpus(root: Path) -> frozenset[int] | None:

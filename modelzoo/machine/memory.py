@@ -17,7 +17,7 @@ from pathlib import Path
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import linux
-from modelzoo.machine.linux import FILESYSTEM_ROOT, allowed_cpus
+from modelzoo.machine.linux import FILESYSTEM_ROOT
 from modelzoo.records.machine import NodeMemory, Placement
 
 PR_SET_THP_DISABLE, PR_GET_THP_DISABLE = 41, 42
@@ -120,7 +120,7 @@ def nodes_of(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> tuple[int, .
 
 
 def read_placement(
-    cpus: frozenset[int] | None = None,
+    cpus: frozenset[int],
     preferred_node: int | None = None,
     policy_problem: str | None = None,
     root: Path = FILESYSTEM_ROOT,
@@ -128,12 +128,11 @@ def read_placement(
     """Say where this process runs and where its memory is. Takes some milliseconds per GB.
 
     Args:
-        cpus: its affinity mask before libraries were loaded, which may bind threads; by default that of now.
+        cpus: its affinity mask before libraries were loaded, which may bind threads.
         preferred_node: what ``prefer_own_node`` returned …
         policy_problem: … and the error with which it failed.
         root: the directory that stands for ``/``.
     """
-    cpus = allowed_cpus() if cpus is None else cpus
     problem = None
     try:
         memory = parse_numa_maps((root / "proc/self/numa_maps").read_text(errors="replace"))
@@ -208,22 +207,6 @@ def replacement_name(file: str) -> str | None:
 def current_allocator() -> str | None:
     """Return the name of this process's allocator, or ``None`` if it is unknown."""
     return identify_allocator(linux.read_text(Path("/proc/self/maps")) or "", malloc_address())
-
-
-def require_allocator(wanted: str) -> None:
-    """Check that this process uses the allocator of a setting; ``default`` is whatever it uses.
-
-    Raises:
-        EnvironmentProblem: it uses another one.
-    """
-    if wanted == "default":
-        return
-    found = current_allocator()
-    if found != wanted:
-        raise EnvironmentProblem(
-            f"malloc={wanted}: the process that was to use it uses {found or 'an unknown allocator'}; check that "
-            "LD_PRELOAD takes effect here (ldd shows whether the library fits this system)"
-        )
 
 
 def malloc_address() -> int | None:

@@ -27,6 +27,7 @@ from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import linux
 from modelzoo.machine.linux import FILESYSTEM_ROOT, output_of, read_throttling
 from modelzoo.machine.memory import huge_page_bytes
+from modelzoo.records.equipment import Reading
 from modelzoo.records.machine import ClockFrequency, CpuUsage
 
 
@@ -52,7 +53,7 @@ Counters = dict[str, float | None]
 
 
 class CpuUsageMonitor:
-    """Measure the CPU usage between ``start`` and ``stop``.
+    """Measures the CPU usage from its creation to ``stop``.
 
     Each takes well under a millisecond, or up to 0.3 s on old x86 kernels that report frequencies slowly.
 
@@ -63,46 +64,26 @@ class CpuUsageMonitor:
     """
 
     def __init__(self, pid: int | None = None, root: Path = FILESYSTEM_ROOT) -> None:
-        self._pid = os.getpid() if pid is None else pid
-        self._root = root
+        self._pid, self._root = os.getpid() if pid is None else pid, root
         self._cpus = linux.allowed_cpus()
-        self._before: Counters | None = None
-        self._gaps: list[tuple[Counters, Counters]] = []
-        self._mhz_before: list[float] = []
-
-    def start(self) -> CpuUsageMonitor:
-        """Start a period; a second call restarts it."""
         self._mhz_before = linux.current_mhz(self._cpus, self._root)
-        self._before = self._snapshot()
-        self._gaps = []
-        return self
+        self._marks = [self._snapshot()]
 
-    @contextmanager
-    def left_out(self) -> Iterator[None]:
-        """What happens meanwhile is no part of the period."""
-        begun = self._snapshot()
-        try:
-            yield
-        finally:
-            self._gaps.append((begun, self._snapshot()))
+    def mark(self) -> None:
+        """What follows is no part of the period, until the next mark."""
+        self._marks.append(self._snapshot())
 
     def stop(self, waited: float = 0.0) -> CpuUsage:
-        """Return the usage since ``start``; may be called several times.
+        """Return the usage so far; may be called several times.
 
         Args:
             waited: seconds of the period in which this process waited for its turn.
-
-        Raises:
-            RuntimeError: ``start`` was not called.
         """
-        before, after = self._before, self._snapshot()
-        if before is None:
-            raise RuntimeError("CpuUsageMonitor.stop before start")
-        starts = [before, *(end for _, end in self._gaps)]
-        ends = [*(start for start, _ in self._gaps), after]
+        marks = [*self._marks, self._snapshot()]
+        starts, ends = marks[::2], marks[1::2]
 
         def spent(name: str) -> float | None:
-            """How far a counter went between the gaps."""
+            """How far a counter went."""
             pairs = [(start[name], end[name]) for start, end in zip(starts, ends)]
             known = [second - first for first, second in pairs if first is not None and second is not None]
             return sum(known) if known else None
@@ -168,29 +149,19 @@ _NPU_FIELDS = {"mhz": r"Aicore curFreq\(MHZ\)", "watts": r"NPU Real-time Power\(
 """The lines of ``npu-smi info -t common`` that are read; the first temperature is that of the NPU."""
 
 
-class SensorValues(msgspec.Struct, frozen=True):
-    """What the sensors show; see ``modelzoo.records.equipment.Reading``."""
-
-    mhz: float | None = None
-    memory_mhz: float | None = None
-    watts: float | None = None
-    celsius: float | None = None
-    joules: float | None = None
-    throttled: tuple[str, ...] = ()
-
-
 class Sensors(msgspec.Struct, frozen=True):
     """The sensors of one accelerator.
 
     Attributes:
         source: where the values come from.
         is_fast: whether a reading takes little enough time to be taken between timed calls.
-        read: reads all of them; one that the accelerator does not have is ``None``.
+        read: reads all of them, whose phase and calls the caller knows; one that the accelerator does not have is
+            ``None``.
     """
 
     source: str
     is_fast: bool
-    read: Callable[[], SensorValues]
+    read: Callable[[], Reading]
 
 
 def npu_sensors(index: int) -> Sensors:
@@ -206,11 +177,11 @@ def npu_sensors(index: int) -> Sensors:
     return Sensors("npu-smi", is_fast=False, read=lambda: parse_npu_smi(output_of(*command) or ""))
 
 
-def parse_npu_smi(output: str) -> SensorValues:
+def parse_npu_smi(output: str) -> Reading:
     """Read the output of ``npu-smi info -t common -i N``."""
     found = {name: re.search(rf"^\s*{label}\s*:\s*([\d.]+)\s*$", output, re.M) for name, label in _NPU_FIELDS.items()}
     values = {name: None if match is None else float(match[1]) for name, match in found.items()}
-    return SensorValues(mhz=values["mhz"], watts=values["watts"], celsius=values["celsius"])
+    return Reading("steady", 0, mhz=values["mhz"], watts=values["watts"], celsius=values["celsius"])
 
 
 INSTALL = "pip install nvidia-ml-py"
@@ -269,9 +240,11 @@ def nvml_sensors(identifier: str | None, index: int, environ: Mapping[str, str])
         except nvml.NVMLError:
             return None
 
-    def read() -> SensorValues:
+    def read() -> Reading:
         reasons = int(value(reasons_of) or 0)
-        return SensorValues(
+        return Reading(
+            "steady",
+            0,
             mhz=value(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
             memory_mhz=value(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
             watts=value(nvml.nvmlDeviceGetPowerUsage, unit=1000),

@@ -22,7 +22,7 @@ import msgspec
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
-from modelzoo.machine.linux import allowed_cpus, format_cpu_list, read_cgroup_limits
+from modelzoo.machine.linux import allowed_cpus, cgroup_memory, cpu_quota, format_cpu_list
 from modelzoo.measure.guardian import CONTAINER, GUARDIAN
 from modelzoo.measure.launcher import WORKER, LocalLauncher, LocalWorker, explain_end, start_guarded
 from modelzoo.measure.mounts import (
@@ -135,9 +135,9 @@ class ContainerLauncher(msgspec.Struct, frozen=True):
             *network_options(job, os.environ),
             f"--cpuset-cpus={format_cpu_list(allowed_cpus() if self.cpus is None else self.cpus)}",
         ]
-        limits = read_cgroup_limits()  # of this process's control group, which does not apply to containers
-        options += [f"--cpus={limits.cpus:g}"] if limits.cpus is not None else []
-        options += [f"--memory={limits.memory}"] if limits.memory is not None else []
+        quota, memory = cpu_quota(), cgroup_memory()  # of this process's control group, which containers are not in
+        options += [f"--cpus={quota:g}"] if quota is not None else []
+        options += [f"--memory={memory}"] if memory is not None else []
         if any(setting.device.partition(":")[0] == "cuda" for setting in job.settings):
             options.append("--gpus=all")  # other accelerators have no such option
         options += [*cache_options(job, self._cache()), *mount_options(job, os.environ)]

@@ -33,18 +33,18 @@ from modelzoo.measure.pipeline import GenerationClock
 from modelzoo.measure.preparation import (
     Built,
     KeptInputs,
-    RestoringClock,
     build,
     check_resolution,
+    restoring,
     with_own_inputs,
 )
 from modelzoo.measure.reporting import bound, first_answer, provenance, run_warnings
 from modelzoo.measure.sampler import (
     Clock,
-    HostClock,
     Sampling,
     Watch,
     clock_for,
+    host_clock,
     on_host,
     time_copies,
     watch,
@@ -88,7 +88,7 @@ class Instance:
         self._turns: list[Turn] = []
         # Seconds since the epoch by the clock that is used for timing: workers of a round can be lined up.
         self._epoch = time() - perf_counter()
-        self._waiting, self._waited = ExitStack(), 0.0
+        self._waited = 0.0
 
     def load(self) -> None:
         """Import the engine, and what the model is made of.
@@ -138,7 +138,7 @@ class Instance:
         """
         self._open(plan)
         self._own_turns = own_turns
-        self._monitor = CpuUsageMonitor(self._job.parent).start()
+        self._monitor = CpuUsageMonitor(self._job.parent)
         built = self._built
         with built.model.explained_errors():
             if self._machine.emulator:  # nothing is timed
@@ -154,24 +154,26 @@ class Instance:
         built, device = self._built, self._session.device
         model, args, own = built.model, built.args, built.inputs.args
         self._tokens = GenerationClock(built.generating, device) if built.generating is not None else None
-        clock: Clock = self._tokens or clock_for(device)
+        clock: Clock = clock_for(device) if self._tokens is None else self._tokens.time
         if device is not None:
-            clock = self._watch = watch(device, clock, locked_mhz)
+            self._watch = watch(device, clock, locked_mhz)
+            clock = self._watch.time
         if built.pipeline is not None:
-            return Sampling(built.pipeline.run, built.pipeline, self._plan, self._progress)
+            return Sampling(built.pipeline.run, built.pipeline.time, self._plan, self._progress)
         call: Callable[[], Any] = lambda: model.call(*args)  # noqa: E731
         if self._job.setting.include_copies:
             call = lambda: on_host(model.call(*model.prepare(own)))  # noqa: E731
-        return Sampling(call, RestoringClock(clock, self._inputs), self._plan, self._progress)
+        return Sampling(call, restoring(clock, self._inputs), self._plan, self._progress)
 
     def _wait(self) -> None:
         """Take note that this process waits from now on, while others have their turns."""
         self._since = perf_counter()
         if self._own_turns:
-            self._waiting.enter_context(self._monitor.left_out())
+            self._monitor.mark()
 
     def _go_on(self) -> None:
-        self._waiting.close()
+        if self._own_turns:
+            self._monitor.mark()
         self._waited += perf_counter() - self._since
 
     def turn(self) -> bool:
@@ -301,11 +303,11 @@ class Instance:
         with model.explained_errors():
             for size, kept in self._batches.items():
                 call = partial(model.call, *kept.args)
-                cold, values, _ = sampler.warm_up(call, RestoringClock(HostClock(), kept), plan, self._progress)
+                cold, values, _ = sampler.warm_up(call, restoring(host_clock, kept), plan, self._progress)
                 times[size] = median(values[-LAST:]) if values else cold
                 if size == setting.batch:
                     self._cold, self._warmup = cold, tuple(values)
-        self._monitor = CpuUsageMonitor().start()
+        self._monitor = CpuUsageMonitor()
         gc.collect()
         gc.freeze()  # the model stays, so it need not be looked through
         return Ready(read_placement(self._cpus, *self._policy), times)

@@ -14,7 +14,7 @@ import msgspec
 from modelzoo.errors import KINDS, ModelzooError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine import environment
-from modelzoo.machine.cpu import usable_threads
+from modelzoo.machine.facts import usable_threads
 from modelzoo.measure.container import ContainerLauncher, Launcher
 from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.measure.process import Remote

@@ -23,7 +23,7 @@ import msgspec
 from modelzoo.engines.protocol import AsynchronousDevice, ComposableModel, DeviceEvent
 from modelzoo.evidence.recording import Phases
 from modelzoo.frozen import replace
-from modelzoo.measure.sampler import Events, Times
+from modelzoo.measure.sampler import Times, timing_events
 from modelzoo.records.profile import DecodingBytes
 from modelzoo.records.run_report import DECODE, PREFILL
 from modelzoo.records.timing import (
@@ -104,49 +104,34 @@ def moved(value: Any, move: Callable[[Any], Any]) -> Any:
     return mapped(value, lambda each: move(each) if hasattr(each, "cpu") else each)
 
 
-class Span(msgspec.Struct, frozen=True):
-    """When a step of one batch ran, in seconds after the pass began."""
-
-    step: Step
-    start: float
-    end: float
-
-    @property
-    def seconds(self) -> float:
-        """How long it took; events may be too coarse to tell, so it is a nanosecond at least."""
-        return max(self.end - self.start, 1e-9)
-
-
-def events_of(device: AsynchronousDevice | None) -> Events | None:
-    """Return events for ``device``; ``None`` if there is no device, or if its events tell no time."""
-    return Events(device) if device is not None and device.timed_events else None
+def events_for(steps: Sequence[Step], device: AsynchronousDevice | None) -> list[DeviceEvent]:
+    """Return the events of a pass; none if there is no device, or if its events tell no time."""
+    return timing_events(device, 1 + 2 * sum(step.by_events for step in steps))
 
 
 def timed_pass(
-    steps: Sequence[Step], value: Any, device: AsynchronousDevice | None, events: Events | None
-) -> tuple[float, tuple[Span, ...]]:
+    steps: Sequence[Step], value: Any, device: AsynchronousDevice | None, events: Sequence[DeviceEvent]
+) -> tuple[float, list[tuple[Step, float, float]]]:
     """Run ``steps`` one after the other, each on what the one before it returned, from an idle device to an idle one.
 
     Args:
         value: what the first step takes.
-        events: those of ``events_of``; they are read when the device has done everything.
+        events: those of ``events_for``; they are read when the device has done everything.
 
     Returns:
-        The seconds of the whole, and when each step ran.
+        The seconds of the whole, and when each step began and ended, in seconds after the pass began.
     """
-    taken: list[DeviceEvent] = []
+    unused = iter(events)
 
     def mark(*, by_event: bool) -> int | DeviceEvent:
-        if not by_event or events is None:
+        if not by_event:
             return perf_counter_ns()
-        taken.append(events.take())
-        taken[-1].record()
-        return taken[-1]
+        event = next(unused)
+        event.record()
+        return event
 
-    origin = events.take() if events is not None else None
     began = wait(device)
-    if origin is not None:
-        origin.record()
+    origin = mark(by_event=True) if events else began
     marks = []
     for step in steps:
         start = mark(by_event=step.by_events)
@@ -158,13 +143,10 @@ def timed_pass(
     def seconds(mark: int | DeviceEvent) -> float:
         if isinstance(mark, int):
             return (mark - began) * 1e-9
-        assert origin is not None
+        assert not isinstance(origin, int)
         return origin.elapsed_time(mark) * 1e-3
 
-    spans = tuple(Span(step, seconds(start), seconds(end)) for step, start, end in marks)
-    if events is not None and origin is not None:
-        events.give_back([origin, *taken])
-    return (ended - began) * 1e-9, spans
+    return (ended - began) * 1e-9, [(step, seconds(start), seconds(end)) for step, start, end in marks]
 
 
 def wait(device: AsynchronousDevice | None) -> int:
@@ -175,7 +157,7 @@ def wait(device: AsynchronousDevice | None) -> int:
 
 
 class PipelineClock:
-    """Times a pipeline: its stages and the whole, and what timing them costs; a ``Clock``.
+    """Times a pipeline: its stages and the whole, and what timing them costs; ``time`` is a ``Clock``.
 
     Each sample consists of two passes over the same batch, in alternating order. One takes the time of every stage: by
     events of the device, which are read after the end, or by timestamps on a CPU. The other one shows what that costs,
@@ -189,7 +171,7 @@ class PipelineClock:
     """
 
     def __init__(self, steps: Sequence[Step], source: Any, device: AsynchronousDevice | None = None) -> None:
-        self.steps, self._source, self._device, self._events = steps, source, device, events_of(device)
+        self.steps, self._source, self._device, self._events = steps, source, device, events_for(steps, device)
         self._count = 0
 
     def record(self) -> tuple[PipelineStage, ...]:
@@ -205,17 +187,18 @@ class PipelineClock:
         stages_first = self._count % 2 == 0
         self._count += 1
         other = 0.0 if stages_first else self._other(call)
-        waits = self._device is not None and self._events is None
+        waits = self._device is not None and not self._events
         steps = waiting(self.steps, self._device) if waits else self.steps
         latency, spans = timed_pass(steps, self._source, self._device, self._events)
         other = self._other(call) if stages_first else other
-        name = UNDIVIDED if self._events is None else SYNCHRONIZED
-        return {LATENCY: latency, **{span.step.name: span.seconds for span in spans}, name: other}
+        # Events may be too coarse to tell how long a step took.
+        stages = {step.name: max(end - start, 1e-9) for step, start, end in spans}
+        return {LATENCY: latency, **stages, SYNCHRONIZED if self._events else UNDIVIDED: other}
 
     def _other(self, call: Callable[[], Any]) -> float:
         """Seconds of a pass with a synchronization after every stage, or with no timestamp between the stages."""
         start = wait(self._device)
-        output = call() if self._events is None else run_all(waiting(self.steps, self._device), self._source)
+        output = run_all(waiting(self.steps, self._device), self._source) if self._events else call()
         end = wait(self._device)
         del output
         return (end - start) * 1e-9
@@ -309,7 +292,7 @@ class Generating(msgspec.Struct, frozen=True):
 
 
 class GenerationClock:
-    """Times one generation at a time; a ``Clock``."""
+    """Times one generation at a time; ``time`` is a ``Clock``."""
 
     def __init__(self, generating: Generating, device: AsynchronousDevice | None = None) -> None:
         self._generating, self._device = generating, device

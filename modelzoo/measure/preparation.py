@@ -20,8 +20,8 @@ from modelzoo.engines.export.store import read_inputs
 from modelzoo.engines.protocol import ComposableModel, Engine, Model, Session
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, WeightsError
 from modelzoo.frozen import replace
-from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import memory_variables
+from modelzoo.machine.facts import usable_threads
 from modelzoo.machine.installation import import_torch
 from modelzoo.measure.pipeline import Generating, PipelineClock, moved, steps_of
 from modelzoo.measure.sampler import Clock, Times
@@ -179,18 +179,17 @@ class KeptInputs:
                 array[...] = copy
 
 
-class RestoringClock:
-    """A clock that restores the inputs before and after each call, outside of what it times."""
+def restoring(clock: Clock, inputs: KeptInputs) -> Clock:
+    """Return a clock that restores the inputs before and after each call, outside of what it times."""
 
-    def __init__(self, clock: Clock, inputs: KeptInputs) -> None:
-        self._clock, self._inputs = clock, inputs
-
-    def time(self, call: Callable[[], Any]) -> Times:
-        self._inputs.restore()
-        sample = self._clock.time(call)
-        self._inputs.look()
-        self._inputs.restore()  # a turn may begin with a call that is not timed
+    def time(call: Callable[[], Any]) -> Times:
+        inputs.restore()
+        sample = clock(call)
+        inputs.look()
+        inputs.restore()  # a turn may begin with a call that is not timed
         return sample
+
+    return time
 
 
 def with_own_inputs(built: Built, inputs: KeptInputs) -> Built:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from modelzoo.errors import ModelzooError, NoAnswerError, WorkerError
 from modelzoo.frozen import replace
-from modelzoo.machine.cpu import available_memory
+from modelzoo.machine.facts import available_memory
 from modelzoo.measure.jobs import OnEvent, Request, prepare, start_worker
 from modelzoo.measure.process import Remote
 from modelzoo.records.equipment import AcceleratorUse

@@ -35,16 +35,15 @@ import gc
 import itertools
 import os
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter, perf_counter_ns
-from typing import Any, Protocol
-
-from msgspec.structs import asdict
+from typing import Any
 
 from modelzoo import stats
 from modelzoo.engines.protocol import Accelerator, AsynchronousDevice, DeviceEvent, Model
 from modelzoo.errors import EnvironmentProblem
+from modelzoo.frozen import replace
 from modelzoo.machine.sensors import Sensors, npu_sensors, nvml_sensors
 from modelzoo.plan import Plan
 from modelzoo.records.equipment import AcceleratorUse, Copies, Phase, Reading
@@ -61,83 +60,63 @@ Times = dict[str, float]
 """What a clock finds: seconds by the name of their series; ``LATENCY`` is always among them."""
 
 
-class Clock(Protocol):
-    """Times a call; the value that the call returns is deleted after the last timestamp."""
-
-    def time(self, call: Callable[[], Any]) -> Times: ...
+Clock = Callable[[Callable[[], Any]], Times]
+"""Times a call; the value that the call returns is deleted after the last timestamp."""
 
 
-class HostClock:
-    """Times work that has completed when the call returns, by the monotonic performance counter."""
-
-    def time(self, call: Callable[[], Any]) -> Times:
-        start = perf_counter_ns()
-        output = call()
-        end = perf_counter_ns()
-        del output  # after the second timestamp, and not within the next call
-        return {LATENCY: (end - start) * 1e-9}
+def host_clock(call: Callable[[], Any]) -> Times:
+    """Time work that has completed when the call returns, by the monotonic performance counter."""
+    start = perf_counter_ns()
+    output = call()
+    end = perf_counter_ns()
+    del output  # after the second timestamp, and not within the next call
+    return {LATENCY: (end - start) * 1e-9}
 
 
-class Events:
-    """Events with which work on a device is timed, used again and again.
+def timing_events(device: AsynchronousDevice | None, count: int) -> list[DeviceEvent]:
+    """Return events with which work on a device is timed again and again; none if its events tell no time.
 
     torch creates the driver's event when it is recorded for the first time (``CUDAEvent::record`` in
-    ``ATen/cuda/CUDAEvent.h``), so a new one would be created within what it is to time. Threads may share this object.
+    ``ATen/cuda/CUDAEvent.h``), so a new one would be created within what it is to time.
     """
-
-    def __init__(self, device: AsynchronousDevice) -> None:
-        self._device = device
-        self._free: list[DeviceEvent] = []
-
-    def take(self) -> DeviceEvent:
-        """Return an event that has been recorded before and that nobody else has."""
-        try:
-            return self._free.pop()
-        except IndexError:
-            event = self._device.Event(enable_timing=True)
-            event.record()
-            return event
-
-    def give_back(self, events: Iterable[DeviceEvent]) -> None:
-        """Let ``events``, which have been read, be taken again."""
-        self._free.extend(events)
-
-
-class DeviceClock:
-    """Times work on an accelerator: synchronizes before the first timestamp and before the last one.
-
-    If the events of the device tell no time, there is no time on the device.
-    """
-
-    def __init__(self, device: AsynchronousDevice) -> None:
-        self._device = device
-        events = Events(device)
-        self._events = (events.take(), events.take()) if device.timed_events else None
-
-    def time(self, call: Callable[[], Any]) -> Times:
-        events = self._events
-        self._device.synchronize()
-        start = perf_counter_ns()
-        if events is not None:
-            events[0].record()
-        output = call()
-        if events is not None:
-            events[1].record()
-        issued = perf_counter_ns()
-        self._device.synchronize()
-        end = perf_counter_ns()
-        del output
-        found = {LATENCY: (end - start) * 1e-9, ISSUE: (issued - start) * 1e-9}
-        return found if events is None else {**found, DEVICE: events[0].elapsed_time(events[1]) * 1e-3}
+    if device is None or not device.timed_events:
+        return []
+    events = [device.Event(enable_timing=True) for _ in range(count)]
+    for event in events:
+        event.record()
+    return events
 
 
 def clock_for(device: AsynchronousDevice | None) -> Clock:
-    """Return the clock for a session's device; ``None`` means that a call has completed when it returns."""
-    return HostClock() if device is None else DeviceClock(device)
+    """Return the clock for a session's device; ``None`` means that a call has completed when it returns.
+
+    That of an accelerator synchronizes before the first timestamp and before the last one. If the events of the device
+    tell no time, there is no time on the device.
+    """
+    if device is None:
+        return host_clock
+    events = timing_events(device, 2)
+
+    def time(call: Callable[[], Any]) -> Times:
+        device.synchronize()
+        start = perf_counter_ns()
+        if events:
+            events[0].record()
+        output = call()
+        if events:
+            events[1].record()
+        issued = perf_counter_ns()
+        device.synchronize()
+        end = perf_counter_ns()
+        del output
+        found = {LATENCY: (end - start) * 1e-9, ISSUE: (issued - start) * 1e-9}
+        return {**found, DEVICE: events[0].elapsed_time(events[1]) * 1e-3} if events else found
+
+    return time
 
 
 class Watch:
-    """Watches one accelerator, from its creation to ``result``; it is the clock, too.
+    """Watches one accelerator, from its creation to ``result``; ``time`` is the clock.
 
     Args:
         device: what is watched.
@@ -171,7 +150,7 @@ class Watch:
             self._device.synchronize()  # the turn may have begun with a call that is not timed
             self._read(self._phase, begins_turn=True)
             self._begins_turn = False
-        sample = self._clock.time(call)
+        sample = self._clock(call)
         self._calls += 1
         if perf_counter() >= self._due and self._is_fast:
             self._read(self._phase)
@@ -207,8 +186,8 @@ class Watch:
     def _read(self, phase: Phase, *, begins_turn: bool = False) -> None:
         if self._sensors is None:
             return
-        values = asdict(self._sensors.read())
-        self._readings.append(Reading(phase, self._calls, **values, begins_turn=begins_turn))
+        reading = self._sensors.read()
+        self._readings.append(replace(reading, phase=phase, calls=self._calls, begins_turn=begins_turn))
         self._due = perf_counter() + INTERVAL
 
 
@@ -351,7 +330,7 @@ class Sampling:
                 self._call()
             started = now = perf_counter()
             while now - started < TURN_SECONDS and len(samples) != plan.iterations:
-                samples.append(self._clock.time(self._call))
+                samples.append(self._clock(self._call))
                 now = perf_counter()
         self._spent += now - started
         self._progress("steady", len(samples))
@@ -376,16 +355,16 @@ def warm_up(
         The latency of the first call, those of the warm-up, and why it ended.
     """
     progress("cold", 0)
-    cold = clock.time(call)[LATENCY]
+    cold = clock(call)[LATENCY]
     values: list[float] = []
     if plan.warmup is not None:
         for _ in range(plan.warmup):
-            values.append(clock.time(call)[LATENCY])
+            values.append(clock(call)[LATENCY])
             progress("warm-up", len(values))
         return cold, values, "fixed"
     started = checked = perf_counter()
     while True:
-        values.append(clock.time(call)[LATENCY])
+        values.append(clock(call)[LATENCY])
         now = perf_counter()
         if now - checked < WARMUP_CHECK_SECONDS:
             continue

@@ -76,11 +76,7 @@ def measure(requests: Sequence[Request], effort: Effort, on_event: OnEvent, spen
         effort: the number of processes, or the precision and the time.
         on_event: called with the progress of workers.
         spent: seconds of the budget that the call has taken already. The first rounds are run whatever is left.
-
-    Raises:
-        UsageError: the budget does not allow any measurement; nothing has been started.
     """
-    check(requests, effort)
     return _Call(requests, effort, on_event, spent).outcomes()
 
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from traceback import walk_stack
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any, get_type_hints
 
 import msgspec
@@ -41,7 +41,6 @@ from modelzoo.records.protocol import (
     Job,
     Located,
     Message,
-    Preparation,
     PrepareJob,
     Send,
     decode_job,
@@ -192,9 +191,9 @@ def obey(lines: Iterator[bytes], send: Send) -> None:
             try:
                 name, *given = msgspec.json.decode(line, type=list[msgspec.Raw])
                 method = getattr(subject, msgspec.json.decode(name, type=str).lstrip("_"))
-                pairs = zip(given, _kinds(method.__func__), strict=True)
+                pairs = zip(given, _kinds(method), strict=True)
                 arguments = [msgspec.json.decode(value, type=kind) for value, kind in pairs]
-            except (msgspec.DecodeError, AttributeError, ValueError) as error:
+            except (msgspec.DecodeError, AttributeError, TypeError, ValueError) as error:
                 raise UsageError(f"the worker was given a call that it does not understand: {error}") from error
             send(Answer(msgspec.Raw(encode_json(method(*arguments)))))
 
@@ -208,7 +207,9 @@ def _kinds(method: Callable[..., Any]) -> list[Any]:
 def subject_of(job: Job, send: Send) -> Any:
     """Return the object whose methods are called, while it is ``active``; its modules are imported only now."""
     if isinstance(job, PrepareJob):
-        return _Preparing(job, send)
+        from modelzoo.measure.preparation import prepare
+
+        return SimpleNamespace(active=nullcontext(), prepare=lambda: prepare(job, send))
     environment.enter(job.setting)
     if job.validity is None:
         from modelzoo.measure.instance import Instance
@@ -217,20 +218,6 @@ def subject_of(job: Job, send: Send) -> Any:
     from modelzoo.measure.judgement import Judging
 
     return Judging(job, send)
-
-
-class _Preparing:
-    """Resolves the settings of ``job``."""
-
-    active = nullcontext()
-
-    def __init__(self, job: PrepareJob, send: Send) -> None:
-        self._job, self._send = job, send
-
-    def prepare(self) -> tuple[Preparation, ...]:
-        from modelzoo.measure.preparation import prepare
-
-        return prepare(self._job, self._send)
 
 
 def _die_with(parent: int) -> None:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from modelzoo.errors import KINDS, ModelzooError, UsageError, WorkerError
 from modelzoo.frozen import replace
-from modelzoo.machine.cpu import available_memory
+from modelzoo.machine.facts import available_memory
 from modelzoo.machine.sensors import CpuUsageMonitor
 from modelzoo.measure.jobs import Event, OnEvent, Request, looks_of, only_silence, prepare, required, start_instance
 from modelzoo.measure.process import Remote, each_answer
@@ -141,7 +141,7 @@ class Task:
             wanted = max(wanted, min(MOST_BOUND_SECONDS, for_bound))
         if not medians or not self._is_whole:
             return {}, None
-        monitor = CpuUsageMonitor().start()
+        monitor = CpuUsageMonitor()
         windows = self._together(wanted if self.seconds is None else self.seconds, "counting", on_event)
         return windows, monitor.stop()
 

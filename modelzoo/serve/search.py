@@ -15,6 +15,7 @@ import math
 import select
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from statistics import median
 
 import msgspec
@@ -126,8 +127,18 @@ def least_seconds(plan: LoadPlan) -> float:
     return seconds if plan.rate is None else max(seconds, queries / plan.rate)
 
 
+Throttled = Callable[[], Throttling | None]
+"""Reads how a quota has stopped the instances so far; ``None`` if there is none."""
+
+
 def measure(
-    server: Server, plan: LoadPlan, rate: float | None, repeat: int, seed: int, calibration: Calibration
+    server: Server,
+    plan: LoadPlan,
+    rate: float | None,
+    repeat: int,
+    seed: int,
+    calibration: Calibration,
+    throttled: Throttled = lambda: None,
 ) -> LoadRun:
     """Put the load of ``plan`` on ``server``, and return the record of what happened, with its verdict.
 
@@ -138,8 +149,9 @@ def measure(
         repeat: number of the repeat.
         seed: of its schedule, beside that of the plan.
         calibration: what full batches took.
+        throttled: asked before and after it.
     """
-    started = now()
+    started, before = now(), throttled()
     if plan.scenario is Scenario.SINGLE_STREAM:
         served = stream(server, *_minima(plan))
     else:
@@ -169,6 +181,9 @@ def measure(
         ),
         given_up=served.given_up,
     )
+    after = throttled()
+    if before is not None and after is not None:
+        run = replace(run, throttling=after.since(before))
     return replace(run, reasons=reasons(run, plan.bound, is_search=plan.is_search))
 
 
@@ -222,43 +237,35 @@ MOST_LATE = 3
 """Runs in a row in which the generator was late, after which a search ends without an answer."""
 
 
-class CalibratedInstances(msgspec.Struct, frozen=True):
-    """The instances of one repeat, ready and calibrated.
-
-    Attributes:
-        server: the instances.
-        session: what is known of them.
-        throttling: reads how a quota has stopped them so far; ``None`` if there is none.
-    """
-
-    server: Server
-    session: LoadSession
-    throttling: Callable[[], Throttling | None] = lambda: None
+Open = Callable[[int], "AbstractContextManager[tuple[Server, LoadSession]]"]
+"""Starts and calibrates the instances of a repeat, given its number; they end with the context."""
+OnSession = Callable[[LoadSession], None]
 
 
-Open = Callable[[int], "AbstractContextManager[CalibratedInstances]"]
-"""Starts the instances of a repeat, given its number; they end with the context."""
-
-
-def runs(load: Load, open_session: Open, on_session: Callable[[LoadSession], None]) -> Iterator[LoadRun]:
+def runs(
+    load: Load, open_session: Open, on_session: OnSession, throttled: Throttled = read_throttling
+) -> Iterator[LoadRun]:
     """Yield the runs of a call, each as it ends.
 
     Args:
         load: what was asked for.
         open_session: starts the instances of a repeat.
         on_session: called with the instances of each repeat when they are ready.
+        throttled: that of ``measure``.
 
     Raises:
         WorkerError: an instance died; its run was yielded before.
         ModelzooError: the instances cannot be started.
     """
     for repeat in range(load.plan.repeats):
-        with open_session(repeat) as opened:
-            on_session(opened.session)
-            if load.plan.is_search:
-                found = _search(load, opened, repeat)
+        with open_session(repeat) as (server, session):
+            on_session(session)
+            plan, calibration = load.plan, session.calibration
+            measured = partial(measure, server, plan, repeat=repeat, calibration=calibration, throttled=throttled)
+            if plan.is_search:
+                found = _search(plan, START * calibration.rate, repeat, measured)
             else:
-                found = iter([_measured(opened, load.plan, load.plan.rate, repeat, repeat)])
+                found = iter([measured(rate=plan.rate, seed=repeat)])
             for run in found:
                 yield run
                 for number, use in enumerate(run.uses):
@@ -266,14 +273,7 @@ def runs(load: Load, open_session: Open, on_session: Callable[[LoadSession], Non
                         raise WorkerError(f"instance {number} died: {use.error}")
 
 
-def _measured(opened: CalibratedInstances, plan: LoadPlan, rate: float | None, repeat: int, seed: int) -> LoadRun:
-    before = opened.throttling()
-    run = measure(opened.server, plan, rate, repeat, seed, opened.session.calibration)
-    after = opened.throttling()
-    return run if before is None or after is None else replace(run, throttling=after.since(before))
-
-
-def _search(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[LoadRun]:
+def _search(plan: LoadPlan, first: float, repeat: int, measured: Callable[..., LoadRun]) -> Iterator[LoadRun]:
     """The runs of one search.
 
     All of them have the same gaps between arrivals, stretched by the rate (common random numbers), so that the rates of
@@ -281,11 +281,9 @@ def _search(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[Lo
     repeated with another schedule. Whatever fails for another reason as well counts as failed, so a generator that is
     late can only make the answer lower.
     """
-    plan = load.plan
-    bracket = Bracket(START * opened.session.calibration.rate)
-    late, seed = 0, repeat
+    bracket, late, seed = Bracket(first), 0, repeat
     while (rate := bracket.next()) is not None:
-        run = _measured(opened, plan, rate, repeat, seed)
+        run = measured(rate=rate, seed=seed)
         yield run
         flaws = {reason.flaw for reason in run.reasons}
         late = late + 1 if flaws == {Flaw.LATE} else 0
@@ -328,9 +326,11 @@ def fixed_size(setting: Setting, batch: int) -> int | None:
 
 @contextmanager
 def open_session(
-    site: Deployment, load: Load, repeat: int, on_end: Callable[[LoadSession], None], *, extras: bool
-) -> Iterator[CalibratedInstances]:
-    """Start all instances, calibrate them, and yield them; when the block ends, they report and end.
+    site: Deployment, load: Load, repeat: int, on_end: OnSession, *, extras: bool
+) -> Iterator[tuple[Server, LoadSession]]:
+    """Start all instances and calibrate them, and yield what drives them and what is known of them.
+
+    When the block ends, they report and end.
 
     Args:
         site: what is run, and where.
@@ -359,7 +359,7 @@ def open_session(
         calibration = calibrate(server, batch)
         cpus = tuple(place.cpus for place in site.places)
         session = LoadSession(repeat, started, cpus, place, calibration)
-        yield CalibratedInstances(server, session, read_throttling)
+        yield server, session
         for number, each in enumerate(instances):
             each.send("finish", looks_of(site.request, number, extras=extras), last=True)
         on_end(replace(session, reports=tuple(each.wait(InstanceReport) for each in instances)))

@@ -12,7 +12,6 @@ from instances import ran
 from topologies import topology
 from toy_workloads import MLP
 
-from modelzoo.machine import cpu as machine_topology
 from modelzoo.machine import facts
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.race import ConfigurationRun
@@ -36,7 +35,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[ConfigurationRun]:
         return seen[-1], None
 
     monkeypatch.setattr(facts, "read_machine", lambda: SERVER)
-    monkeypatch.setattr(machine_topology, "read_topology", lambda: topology(4))
+    monkeypatch.setattr(facts, "read_topology", lambda: topology(4))
     monkeypatch.setattr(Task, "run", run)
     monkeypatch.setattr(search, "prepare", lambda request, on_event: tuple(Preparation() for _ in request.settings))
     return seen
@@ -74,7 +73,7 @@ def test_a_plan_says_why_cores_are_idle(monkeypatch: pytest.MonkeyPatch) -> None
         (4, "--instances 2 --cores-per-instance 1", "2 × 1 leaves 2 cores idle: no more instances were"),
         (5, "--cores-per-instance 2", "2 × 2 leaves 1 core idle: whole instances of 2 do not fill 5 cores"),
     ):
-        monkeypatch.setattr(machine_topology, "read_topology", lambda cores=cores: topology(cores))
+        monkeypatch.setattr(facts, "read_topology", lambda cores=cores: topology(cores))
         assert reason in called("throughput", MLP, "--dry-run", *words.split()).out
 
 

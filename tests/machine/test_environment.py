@@ -176,7 +176,7 @@ def test_a_worker_switches_its_huge_pages(thp: str, calls: list[bool], monkeypat
 
 def test_a_worker_without_its_allocator_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A preload that had no effect must not be measured as if it had one."""
-    monkeypatch.setattr("modelzoo.machine.memory.current_allocator", lambda: "glibc")
+    monkeypatch.setattr(module, "current_allocator", lambda: "glibc")
     enter(Setting(malloc="glibc"))
     with pytest.raises(EnvironmentProblem, match="malloc=jemalloc"):
         enter(Setting(malloc="jemalloc"))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from example_machine import OPENBLAS
 from places import ROOT
 from planted import recorded
 
@@ -152,10 +153,9 @@ def test_numpys_openblas_is_not_torchs_backend() -> None:
 
 def test_the_default_number_of_threads_is_what_openblas_supports(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than it was built for may crash; a copy that belongs to numpy does not matter."""
-    own = Library("blas", "openblas", "0.3.30", "neoversev2", "openmp", 128, "torch", "libopenblas.so.0", limit=128)
-    monkeypatch.setattr(installation, "loaded_libraries", lambda: [own])
+    monkeypatch.setattr(installation, "loaded_libraries", lambda: [OPENBLAS])
     assert (supported_threads(192), supported_threads(8)) == (128, 8)
-    monkeypatch.setattr(installation, "loaded_libraries", lambda: [replace(own, owner="numpy")])
+    monkeypatch.setattr(installation, "loaded_libraries", lambda: [replace(OPENBLAS, owner="numpy")])
     assert supported_threads(192) == 192
 
 

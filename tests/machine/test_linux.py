@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from planted import CGROUP_V1_CPU_MOUNT, CGROUP_V2_MOUNT, plant
 
 from modelzoo.machine import linux
-from modelzoo.machine.linux import CgroupLimits, read_cgroup_limits, read_throttling
+from modelzoo.machine.linux import cgroup_memory, cpu_quota, read_throttling
 from modelzoo.records.machine import Throttling
 
 
@@ -46,7 +46,7 @@ def test_cgroup_version_1(tmp_path: Path) -> None:
             "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
         },
     )
-    assert read_cgroup_limits(root) == CgroupLimits(cpus=2.0, memory=None)
+    assert (cpu_quota(root), cgroup_memory(root)) == (2.0, None)
     assert read_throttling(root) == Throttling(3, 2.5)
 
 
@@ -60,7 +60,7 @@ def test_a_path_outside_the_container_falls_back_to_the_mount(tmp_path: Path) ->
             "sys/fs/cgroup/cpu.max": "100000 100000",
         },
     )
-    assert read_cgroup_limits(root).cpus == 1.0
+    assert cpu_quota(root) == 1.0
 
 
 def test_stops_by_the_quotas_of_a_group_and_its_parents_are_added_up(tmp_path: Path) -> None:

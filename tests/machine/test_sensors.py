@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,18 +14,19 @@ import pytest
 from fake_nvml import fake_nvml
 from places import ROOT
 from planted import plant
+from processes import until
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import sensors
 from modelzoo.machine.sensors import (
     CpuUsageMonitor,
-    SensorValues,
     hold,
     locked_clocks,
     npu_sensors,
     parse_npu_smi,
     parse_stat,
 )
+from modelzoo.records.equipment import Reading
 from modelzoo.records.machine import ClockFrequency
 
 OUTPUT = """\
@@ -46,11 +47,13 @@ OUTPUT = """\
         Temperature(C)                 : 40
 """
 
+values = partial(Reading, "steady", 0)
+
 
 def test_the_current_frequency_power_and_temperature() -> None:
     """Those of the NPU, not its nominal frequency and not the temperature of its controller."""
-    assert parse_npu_smi(OUTPUT) == SensorValues(mhz=800.0, watts=130.4, celsius=46.0)
-    assert parse_npu_smi("") == SensorValues()
+    assert parse_npu_smi(OUTPUT) == values(mhz=800.0, watts=130.4, celsius=46.0)
+    assert parse_npu_smi("") == values()
 
 
 def test_the_program_is_asked_for_one_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,12 +63,12 @@ def test_the_program_is_asked_for_one_device(tmp_path: Path, monkeypatch: pytest
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     found = npu_sensors(3)
-    assert (found.read(), found.is_fast) == (SensorValues(watts=3.0), False)
+    assert (found.read(), found.is_fast) == (values(watts=3.0), False)
     monkeypatch.setattr(sensors.shutil, "which", lambda name: None)
     with pytest.raises(EnvironmentProblem, match="read by npu-smi, which is not on PATH"):
         npu_sensors(0)
     program.unlink()
-    assert found.read() == SensorValues()
+    assert found.read() == values()
 
 
 def test_every_sensor_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,12 +136,7 @@ def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, *, denied: bool) ->
 
 def wait_for(log: Path, text: str) -> None:
     """Wait until the guard has noted ``text``."""
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        if log.exists() and text in log.read_text():
-            return
-        time.sleep(0.02)
-    pytest.fail(f"the guard never noted {text!r}")
+    until(lambda: log.exists() and text in log.read_text())
 
 
 def test_the_clocks_are_locked_inside_only(log: Path) -> None:
@@ -230,7 +228,7 @@ def monitored(
     monkeypatch.setattr("modelzoo.machine.sensors.linux.allowed_cpus", lambda: frozenset(cpus))
     for name, values in (("time.perf_counter", iter(clock)), ("process_tree_seconds", iter(own))):
         monkeypatch.setattr(f"modelzoo.machine.sensors.{name}", lambda *pid, values=values: next(values))
-    return CpuUsageMonitor(root=root).start()
+    return CpuUsageMonitor(root=root)
 
 
 def test_own_work_is_told_from_other_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,8 +263,9 @@ def test_what_is_left_out_is_no_part_of_the_period(tmp_path: Path, monkeypatch: 
     busy(0)
     monitor = monitored(tmp_path, monkeypatch, {0}, [100.0, 102.0, 110.0, 112.0], [1.0, 2.0, 2.0, 3.0])
     busy(1.2)
-    with monitor.left_out():
-        busy(9)
+    monitor.mark()
+    busy(9)
+    monitor.mark()
     busy(10.2)
     usage = monitor.stop()
     assert (usage.seconds, usage.own_cores) == (4, 0.5)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from fake_docker import FakeDocker
-from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, numpy_setting, odd_numpy, runs_of
+from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, numpy_setting, odd_numpy, runs_of, silent
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError, WorkerError
-from modelzoo.machine.linux import CgroupLimits, allowed_cpus, format_cpu_list
+from modelzoo.machine.linux import allowed_cpus, format_cpu_list
 from modelzoo.measure import container, jobs
 from modelzoo.measure.container import ContainerLauncher, read_image
-from modelzoo.measure.jobs import Event, Request, prepare_environment, prepare_job
+from modelzoo.measure.jobs import Request, prepare_environment, prepare_job
 from modelzoo.measure.process import Remote
 from modelzoo.records.protocol import PrepareJob
 from modelzoo.records.validity import ValidityRequest
@@ -34,10 +34,6 @@ def options(call: list[str]) -> dict[str, list[str]]:
             key, _, value = word.partition("=")
             found.setdefault(key, []).append(value)
     return found
-
-
-def silent(event: Event) -> None:
-    """Show no progress."""
 
 
 def test_two_images_and_this_machine_are_measured_in_turn(
@@ -67,7 +63,8 @@ def test_two_images_and_this_machine_are_measured_in_turn(
 def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
     """CPUs, quota and memory; a cache of its image; no privilege; nothing is pulled, and nothing remains."""
     engine.add("zoo:a", worker=ENDS)
-    monkeypatch.setattr(container, "read_cgroup_limits", lambda: CgroupLimits(1.5, 1 << 30))
+    monkeypatch.setattr(container, "cpu_quota", lambda: 1.5)
+    monkeypatch.setattr(container, "cgroup_memory", lambda: 1 << 30)
     jobs.prepare(Request(mlp(), (A,), SHORT), silent)
     (call,) = engine.calls("run")
     found = options(call)

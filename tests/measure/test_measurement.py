@@ -15,8 +15,7 @@ from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.engine import TorchEngine
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
-from modelzoo.machine.cpu import usable_threads
-from modelzoo.machine.facts import read_machine
+from modelzoo.machine.facts import read_machine, usable_threads
 from modelzoo.measure import instance
 from modelzoo.measure.instance import Instance
 from modelzoo.measure.preparation import prepare

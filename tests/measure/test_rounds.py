@@ -12,7 +12,7 @@ from unittest.mock import MagicMock
 import fake_runs
 import pytest
 from example_machine import machine_with
-from toy_workloads import BF16, RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of
+from toy_workloads import BF16, RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of, silent
 
 from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
 from modelzoo.frozen import replace
@@ -67,10 +67,6 @@ def test_a_first_round_on_a_device_is_of_pairs(workers: FakeWorkers) -> None:
 
 
 REPORT = fake_runs.make((0.1, 0.2)).report
-
-
-def silent(event: Event) -> None:
-    """Show no progress."""
 
 
 class FakeWorkers:

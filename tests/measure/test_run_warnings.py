@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from example_machine import CEILINGS, LIBRARIES, machine_with
+from example_machine import CEILINGS, LIBRARIES, OPENBLAS, machine_with
 from exported_results import IN_BF16, OTHER, SAME, exported
 from fake_runs import evidence, make
 
 from modelzoo.frozen import replace
 from modelzoo.measure.reporting import run_warnings
 from modelzoo.records.canary import Canary, CanaryVerdict
-from modelzoo.records.equipment import Accelerator, AcceleratorUse, ComputeLibrary, Library, Reading
+from modelzoo.records.equipment import Accelerator, AcceleratorUse, ComputeLibrary, Reading
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
 from modelzoo.records.machine import CpuUsage, NumaNode, Threads
 from modelzoo.records.profile import Gemm
@@ -34,8 +34,6 @@ HASWELL = machine_with(environment={"OPENBLAS_CORETYPE": "Haswell"})
 EMULATED = machine_with(emulator="qemu-user", governor="powersave")
 SLOW_BF16 = replace(CEILINGS, gemm=(Gemm("fp32", 8, 2048, "mm", 300.0), Gemm("bf16", 8, 2048, "mm", 100.0)))
 
-
-OPENBLAS = Library("blas", "openblas", "0.3.30", "neoversev2", "openmp", 128, "torch", "libopenblas.so.0", limit=128)
 MANY_CORES = machine_with(threads=Threads(192, 192, 192, None))
 
 

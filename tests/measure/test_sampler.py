@@ -16,14 +16,13 @@ import pytest
 from simulated_device import ISSUE_NS, WORK_NS, SimulatedDevice
 from toy_workloads import SHORT, numpy_classifier, numpy_setting, runs_of
 
-from modelzoo.machine.sensors import SensorValues
 from modelzoo.measure import sampler
 from modelzoo.measure.jobs import Request
 from modelzoo.measure.sampler import (
-    DeviceClock,
     Sampling,
     Times,
     Watch,
+    clock_for,
     joules_per_call,
     throttled_samples,
     time_copies,
@@ -47,7 +46,7 @@ class Value:
 def problems(tested: sampler.Clock, device: SimulatedDevice) -> list[str]:
     """Time one call while earlier work is queued, and name those of the three spans that are wrong."""
     device.launch(takes=EARLIER_NS)
-    sample = tested.time(device.launch)
+    sample = tested(device.launch)
     expected = {"latency": DEVICE, "issue": ISSUE_NS * 1e-9, "device": DEVICE}
     return [name for name, value in expected.items() if sample.get(name) != pytest.approx(value, rel=0.01)]
 
@@ -56,10 +55,10 @@ def test_host_clock_times_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     """Two timestamps around the call, in seconds; a CPU has neither issue nor device times."""
     stamps = iter([1_000, 2_501_000])
     monkeypatch.setattr(sampler, "perf_counter_ns", lambda: next(stamps))
-    assert sampler.HostClock().time(lambda: None) == {"latency": pytest.approx(0.0025)}
+    assert sampler.host_clock(lambda: None) == {"latency": pytest.approx(0.0025)}
 
 
-@pytest.mark.parametrize("make", [lambda _: sampler.HostClock(), DeviceClock])
+@pytest.mark.parametrize("make", [lambda _: sampler.host_clock, clock_for])
 def test_output_is_freed_after_the_last_stamp(
     make: Callable[[SimulatedDevice], sampler.Clock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,21 +77,21 @@ def test_output_is_freed_after_the_last_stamp(
         watched.append(weakref.ref(value))
         return value
 
-    make(SimulatedDevice()).time(call)
+    make(SimulatedDevice())(call)
     assert watched[0]() is None
 
 
 def test_the_three_spans_of_a_call(device: SimulatedDevice) -> None:
     """B - A is the issue time, C - A the latency and E - D the device time; earlier work counts in none of them."""
-    assert problems(DeviceClock(device), device) == []
+    assert problems(clock_for(device), device) == []
     assert device.synchronizations == 2, "before the first timestamp and before the last: more would stall the device"
 
 
 def test_a_device_without_timed_events_has_two_spans(device: SimulatedDevice) -> None:
     """The latency and the issue time are those of a device with events; there is no device time."""
     device.timed_events = False
-    assert problems(sampler.clock_for(device), device) == ["device"]
-    assert isinstance(sampler.clock_for(None), sampler.HostClock)
+    assert problems(clock_for(device), device) == ["device"]
+    assert clock_for(None) is sampler.host_clock
 
 
 HOT = ("power cap",)
@@ -105,16 +104,18 @@ class FakeSensors:
     is_fast = True
     reads = 0
 
-    def read(self) -> SensorValues:
+    def read(self) -> Reading:
         self.reads += 1
-        return SensorValues(1000.0 + self.reads, joules=2.0 * self.reads, throttled=HOT if self.reads > 6 else ())
+        return Reading(
+            "steady", 0, 1000.0 + self.reads, joules=2.0 * self.reads, throttled=HOT if self.reads > 6 else ()
+        )
 
 
 def test_readings_before_during_and_after(device: SimulatedDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sensors are read between calls only, and at the beginning of each turn; times are not affected."""
     monkeypatch.setattr(sampler, "INTERVAL", 0.0)
-    watched = Watch(device, sampler.DeviceClock(device), FakeSensors())
-    sampling = Sampling(device.launch, watched, Plan(warmup=2, iterations=3), lambda phase, count: None)
+    watched = Watch(device, clock_for(device), FakeSensors())
+    sampling = Sampling(device.launch, watched.time, Plan(warmup=2, iterations=3), lambda phase, count: None)
     sampling.warm_up()
     watched.begin_turn()
     assert not sampling.turn()
@@ -162,7 +163,7 @@ def test_energy_is_counted_within_turns() -> None:
 def test_sensors_that_cannot_be_read_are_said(device: SimulatedDevice) -> None:
     """A run without them is a run: the record says why there are none."""
     device.kind = "xpu"
-    used = watch(device, sampler.DeviceClock(device), locked_mhz=1200).result(None, None)
+    used = watch(device, clock_for(device), locked_mhz=1200).result(None, None)
     assert used.problems == ("there is no tool to read the sensors of xpu devices",)
     assert (used.readings, used.sensors, used.locked_mhz) == ((), "", 1200)
 
@@ -220,7 +221,7 @@ class FakeClock:
         self.calls = 0
         self._seconds = seconds
 
-    def time(self, call: Callable[[], Any]) -> Times:
+    def __call__(self, call: Callable[[], Any]) -> Times:
         call()
         value = self._seconds(self.calls)
         self.calls += 1

@@ -145,26 +145,14 @@ def test_single_stream_has_one_request_at_a_time() -> None:
     assert found.dispatcher.batches == [4, 4]
 
 
-class Dying(VirtualServer):
-    """Its first instance dies with its third batch."""
-
-    count = 0
-
-    def wait(self, until: float) -> Sequence[Reply]:
-        replies = []
-        for reply in super().wait(until):
-            self.count += 1
-            replies.append(reply._replace(error="killed") if self.count == 3 else reply)
-        return replies
-
-
 def test_the_death_of_an_instance_ends_the_run() -> None:
     """What was answered before is kept; its own requests are not answered."""
-    found = served(Dying(1, lambda _: 1.0), range(100))
-    assert found.dispatcher.errors == {0: "killed"}
+    first, second = (VirtualServer(1, lambda _: 1.0, dies=lambda instance, batch: batch == 2) for _ in range(2))
+    found = served(first, range(100))
+    assert found.dispatcher.errors == {0: "ended by SIGKILL"}
     assert len(found.latencies()) == 2
     assert math.isnan(found.replied[2])
-    assert len(stream(Dying(1, lambda _: 1.0), 10, 0.0).latencies()) == 2
+    assert len(stream(second, 10, 0.0).latencies()) == 2
 
 
 def test_a_dead_instance_gets_nothing_more() -> None:

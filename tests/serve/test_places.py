@@ -10,7 +10,7 @@ import pytest
 from topologies import dual_socket, plant_topology, topology
 
 from modelzoo.errors import UsageError
-from modelzoo.machine.cpu import read_topology
+from modelzoo.machine.facts import read_topology
 from modelzoo.records.machine import Core, Topology
 from modelzoo.records.race import InstancePlace, Smt
 from modelzoo.records.serving import GeneratorPlace

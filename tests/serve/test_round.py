@@ -10,7 +10,7 @@ from load_results import load
 from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
 
 from modelzoo.frozen import replace
-from modelzoo.machine.cpu import read_topology
+from modelzoo.machine.facts import read_topology
 from modelzoo.measure.jobs import Event, Request, prepare_job
 from modelzoo.measure.preparation import prepare
 from modelzoo.plan import Plan
@@ -100,9 +100,9 @@ def test_an_instance_answers_a_load_and_reports_at_its_end(tmp_path: Path, numpy
     requested = replace(load(batch=2, queries=40, bound=None, rate=200.0), fixed_size=None)
     ended: list[LoadSession] = []
     site = Deployment(request, prepared, places, place, lambda event: None)
-    with open_session(site, requested, 0, ended.append, extras=False) as opened:
-        assert opened.session.calibration.size == 2
-        run = measure(opened.server, requested.plan, 200.0, 0, 0, opened.session.calibration)
+    with open_session(site, requested, 0, ended.append, extras=False) as (server, session):
+        assert session.calibration.size == 2
+        run = measure(server, requested.plan, 200.0, 0, 0, session.calibration)
     assert len(run.latencies) == 40
     assert sum(each.size * each.count for each in run.batches) == 40
     (session,) = ended

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from load_results import VirtualServer, load, measured, plan, sessions
@@ -12,10 +11,10 @@ from load_results import VirtualServer, load, measured, plan, sessions
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.records.machine import Throttling
-from modelzoo.records.serving import BatchCount, Calibration, Flaw, InvalidReason, Load, LoadRun, Scenario
+from modelzoo.records.serving import BatchCount, Calibration, Flaw, InvalidReason, Load, LoadRun, LoadSession, Scenario
 from modelzoo.results.load import RESOLUTION, answer, searches
 from modelzoo.serve import search
-from modelzoo.serve.generator import Reply
+from modelzoo.serve.generator import Reply, Server
 from modelzoo.serve.search import (
     CALIBRATION_BATCHES,
     LOWEST,
@@ -24,7 +23,6 @@ from modelzoo.serve.search import (
     SERVER_SECONDS,
     SHOWING_SECONDS,
     Bracket,
-    CalibratedInstances,
     arrivals,
     calibrate,
     measure,
@@ -105,23 +103,22 @@ def test_a_search_that_did_not_come_to_its_end_has_no_answer() -> None:
     assert [one.repeat for one in interrupted.found] == [0]
 
 
-def opened(requested: Load, **changes: Any) -> Iterator[LoadRun]:
-    """The runs with instances in which something is otherwise."""
-    usual = sessions(requested)
+def runs_on(server: Server, requested: Load) -> Iterator[LoadRun]:
+    """The runs on another server than the one that was calibrated."""
 
     @contextmanager
-    def changed(repeat: int) -> Iterator[CalibratedInstances]:
-        with usual(repeat) as found:
-            yield replace(found, **changes)
+    def opened(repeat: int) -> Iterator[tuple[Server, LoadSession]]:
+        with sessions(requested)(repeat) as (_, session):
+            yield server, session
 
-    return search.runs(requested, changed, lambda session: None)
+    return search.runs(requested, opened, lambda session: None)
 
 
 def test_every_run_says_how_a_quota_stopped_it() -> None:
     """From the counters of the control group before and after it; nothing without a quota."""
     requested = load(repeats=2, queries=300)
     counters = iter([(1, 0.5), (4, 0.75), (4, 0.75), (4, 0.75)])
-    found = opened(requested, throttling=lambda: Throttling(*next(counters)))
+    found = search.runs(requested, sessions(requested), lambda session: None, lambda: Throttling(*next(counters)))
     assert [run.throttling for run in found] == [Throttling(3, 0.25), Throttling(0, 0.0)]
     assert {run.throttling for run in measured(requested).runs} == {None}
 
@@ -135,22 +132,15 @@ class Late(VirtualServer):
 
 def test_a_late_generator_ends_a_search() -> None:
     """After a few runs; none of them counts."""
-    found = list(opened(load(is_search=True, rate=None), server=Late(1, lambda size: 0.001)))
+    found = list(runs_on(Late(1, lambda size: 0.001), load(is_search=True, rate=None)))
     late_only = [run for run in found if [reason.flaw for reason in run.reasons] == [Flaw.LATE]]
     assert late_only == found[-MOST_LATE:]
     assert not any(run.is_valid for run in found)
 
 
-class Dying(VirtualServer):
-    """Dies with its first batch."""
-
-    def wait(self, until: float) -> list[Reply]:
-        return [reply._replace(error="ended by SIGKILL") for reply in super().wait(until)]
-
-
 def test_the_death_of_an_instance_is_stored_and_reported() -> None:
     """The run comes first, then the error."""
-    runs = opened(load(queries=300), server=Dying(1, lambda size: 0.001))
+    runs = runs_on(VirtualServer(1, lambda size: 0.001, dies=lambda *_: True), load(queries=300))
     assert [reason.flaw for reason in next(runs).reasons] == [Flaw.DIED]
     with pytest.raises(WorkerError, match="instance 0 died: ended by SIGKILL"):
         next(runs)
@@ -168,17 +158,10 @@ def test_the_calibration_keeps_all_instances_busy() -> None:
     assert found.rate == pytest.approx(3 * 4 / 0.4)
 
 
-class HalfDead(VirtualServer):
-    """Its second instance dies."""
-
-    def wait(self, until: float) -> list[Reply]:
-        return [each._replace(error="ended by SIGKILL") if each.instance else each for each in super().wait(until)]
-
-
 def test_an_instance_that_dies_in_the_calibration_is_named() -> None:
     """Nobody would ever hear of the requests that it was given later."""
     with pytest.raises(WorkerError, match="instance 1 died before the first run: ended by SIGKILL"):
-        calibrate(HalfDead(2, lambda size: 0.1), 1)
+        calibrate(VirtualServer(2, lambda size: 0.1, dies=lambda instance, batch: instance == 1), 1)
 
 
 def test_a_run_is_long_enough_for_its_bound() -> None:

@@ -36,7 +36,7 @@ from modelzoo.evidence.coverage import AttributedAudit, Node
 from modelzoo.evidence.kernel_names import UNATTRIBUTED
 from modelzoo.evidence.logs import kernel_digest, logged_types, parse_onednn
 from modelzoo.evidence.precision import PrecisionProver
-from modelzoo.machine.cpu import usable_threads
+from modelzoo.machine.facts import usable_threads
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import KernelDigest, LogSource, ProofSource

@@ -90,7 +90,7 @@ def test_a_lost_device_ends_an_active_session_in_one_line() -> None:
     line = "^cuda failed while the model ran: CUDA error: unspecified launch fail"
     with pytest.raises(EnvironmentProblem, match=line), session.active():
         for _ in range(3):
-            clock_for(simulated).time(simulated.launch)
+            clock_for(simulated)(simulated.launch)
     with pytest.raises(RuntimeError, match="shapes"), session.active():
         raise RuntimeError("shapes do not match")
 
