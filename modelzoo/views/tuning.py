@@ -24,7 +24,7 @@ from modelzoo.stats import Outcome
 from modelzoo.views import proof, recipe
 from modelzoo.views.differences import conditions, grouped, some
 from modelzoo.views.judgement import reason_text
-from modelzoo.views.speed import UNPROVEN, interval, is_qualified, outcome_text, ratio, reason, refusal
+from modelzoo.views.speed import caveat, interval, outcome_text, ratio, reason, refusal
 from modelzoo.warning import Severity
 
 _SPEED_OF = {Goal.LATENCY: "speed", Goal.THROUGHPUT: "throughput"}
@@ -117,7 +117,7 @@ def headline(result: Result) -> str:
         return f"the fastest seemed to be {winner}, but {why}: {because}"
     said = f"{ratio(speed.ratio)} the {_SPEED_OF[tuning.goal]} of the default, measured again in new processes"
     if speed.verdict.outcome is Outcome.FASTER:
-        return f"the fastest is {winner}: {said}{UNPROVEN if is_qualified(speed) else ''}"
+        return f"the fastest is {winner}: {said}{caveat(speed)}"
     return (
         f"nothing is significantly faster here than the default, {default}: {winner} seemed so, and has {said}, which "
         f"is {outcome_text(speed)} ({reason(speed)})"
