@@ -171,8 +171,6 @@ def _binary_size(size: int | None) -> str:
     return f"{size} B"
 
 
-_OF_THE_MOMENT = ("clock",)
-"""Facts that change from process to process without anybody changing anything."""
 _STOP_REASONS = {
     StopReason.FIXED: "their number was fixed",
     StopReason.PRECISE: "the intervals were narrow enough",
@@ -196,8 +194,8 @@ def machine(result: Result) -> list[Block]:
         dict((machine_rows(machine) if machine else []) + (library_rows(libraries) if libraries else []))
         for machine, libraries in seen
     )
-    fixed = [name for name in first if name not in _OF_THE_MOMENT]
-    changing = [name for name in fixed if any(other.get(name, first[name]) != first[name] for other in others)]
+    differing = (name for name, each in first.items() if any(other.get(name, each) != each for other in others))
+    changing = [name for name in differing if name != "clock"]  # it changes without anybody changing anything
     said = f"Not the same in all processes (shown: of the first one): {', '.join(changing)}."
     return [named(first.items()), lines(said if changing else "")]
 
