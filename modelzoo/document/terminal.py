@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from modelzoo.document.content import (
+from modelzoo.document import (
     Block,
     Column,
     Command,

@@ -6,8 +6,6 @@ apart; each series has a marker and a line style of its own besides.
 
 from __future__ import annotations
 
-import msgspec
-
 _COLOURS = {
     "ink": ("#1a1a1a", "#ececec"),
     "faint": ("#5c5c5c", "#b3b3b3"),
@@ -47,36 +45,25 @@ def precision_style(precision: str) -> tuple[str, str]:
     return _PRECISIONS.get(precision, (GREEN, "...."))
 
 
-class SeriesStyle(msgspec.Struct, frozen=True):
-    """How one series is drawn.
-
-    Attributes:
-        colour: in the light theme.
-        marker: of matplotlib.
-        line: its style as matplotlib takes it: lengths of dashes and gaps in line widths; ``None`` for a solid line.
-    """
-
-    colour: str
-    marker: str
-    line: tuple[int, tuple[float, ...] | None]
-
-
-_SERIES = (
-    SeriesStyle(BLUE, "o", (0, None)),
-    SeriesStyle(VERMILLION, "s", (0, (5, 2))),
-    SeriesStyle(GREEN, "^", (0, (1.5, 1.5))),
-    SeriesStyle(PURPLE, "D", (0, (6, 2, 1.5, 2))),
-    SeriesStyle(ORANGE, "v", (0, (9, 3))),
-    SeriesStyle(SKY, "P", (0, (3, 1.5, 1, 1.5, 1, 1.5))),
-    SeriesStyle(INK, "X", (0, (12, 3))),
+Style = tuple[str, str, tuple[int, tuple[float, ...] | None]]
+_SERIES: tuple[Style, ...] = (
+    (BLUE, "o", (0, None)),
+    (VERMILLION, "s", (0, (5, 2))),
+    (GREEN, "^", (0, (1.5, 1.5))),
+    (PURPLE, "D", (0, (6, 2, 1.5, 2))),
+    (ORANGE, "v", (0, (9, 3))),
+    (SKY, "P", (0, (3, 1.5, 1, 1.5, 1, 1.5))),
+    (INK, "X", (0, (12, 3))),
 )
+"""The colour, the marker and the line style of each series, as matplotlib takes them: a style is lengths of dashes and
+gaps in line widths; ``None`` is a solid line.
+"""
 
 
-def series_style(index: int) -> SeriesStyle:
+def series_style(index: int) -> Style:
     """The style of the series ``index``, from 0. Colours repeat from the eighth on, with other markers."""
-    style = _SERIES[index % len(_SERIES)]
-    marker = _SERIES[(index + index // len(_SERIES)) % len(_SERIES)].marker
-    return SeriesStyle(style.colour, marker, style.line)
+    colour, _, line = _SERIES[index % len(_SERIES)]
+    return colour, _SERIES[(index + index // len(_SERIES)) % len(_SERIES)][1], line
 
 
 def _declarations(colours: dict[str, str]) -> str:

@@ -14,8 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from modelzoo import __version__
-from modelzoo.document import theme
-from modelzoo.document.content import Block, Column, Command, Line, Lines, Notice, Notices, Page, Section, Table
+from modelzoo.document import Block, Column, Command, Line, Lines, Notice, Notices, Page, Section, Table, theme
 from modelzoo.formatting import capitalized, printable
 
 if TYPE_CHECKING:

@@ -171,8 +171,6 @@ def _binary_size(size: int | None) -> str:
     return f"{size} B"
 
 
-_OF_THE_MOMENT = ("clock",)
-"""Facts that change from process to process without anybody changing anything."""
 _STOP_REASONS = {
     StopReason.FIXED: "their number was fixed",
     StopReason.PRECISE: "the intervals were narrow enough",
@@ -196,17 +194,17 @@ def machine(result: Result) -> list[Block]:
         dict((machine_rows(machine) if machine else []) + (library_rows(libraries) if libraries else []))
         for machine, libraries in seen
     )
-    fixed = [name for name in first if name not in _OF_THE_MOMENT]
-    changing = [name for name in fixed if any(other.get(name, first[name]) != first[name] for other in others)]
+    differing = (name for name, each in first.items() if any(other.get(name, each) != each for other in others))
+    changing = [name for name in differing if name != "clock"]  # it changes without anybody changing anything
     said = f"Not the same in all processes (shown: of the first one): {', '.join(changing)}."
     return [named(first.items()), lines(said if changing else "")]
 
 
-def settings(shown: Sequence[SummaryRow]) -> list[Block]:
-    """Return how each setting was resolved, and which weights, inputs and variables it had."""
-    if not shown:
-        return []
-    of = Rows(shown)
+def settings(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
+    """Return how each setting was resolved, with its weights, inputs and variables; how it was measured: how many
+    processes there were, how long each sampled, and why no more were started; and the versions of all libraries.
+    """
+    of, found = Rows(shown), list[Block]()
     columns = (
         of.text("workload", lambda row: row.workload),
         Column("setting", tuple(full_names(shown, with_workload=False))),
@@ -223,36 +221,31 @@ def settings(shown: Sequence[SummaryRow]) -> list[Block]:
     note = (
         "weights and inputs: with the first digits of their SHA-256; variables and switches: those that the suite set"
     )
-    return [Table("Settings as they ran", columns, note)]
-
-
-def plan(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
-    """Return how many processes there were, how long each sampled, and why no more were started."""
-    found = by_workload([row for row in shown if row.processes])
-    if not found:
-        return []
-    of = Rows(
+    found += [Table("Settings as they ran", columns, note)] if shown else []
+    ran = Rows(
         (workload, result.design(workload), [run for each in rows for run in each.runs])
-        for workload, rows in found.items()
+        for workload, rows in by_workload([row for row in shown if row.processes]).items()
     )
 
     def sampled(runs: Sequence[Run]) -> str | None:
-        found = [sum(run.steady) for run in runs if run.steady]
-        return seconds(median(found)) if found else None
+        spent = [sum(run.steady) for run in runs if run.steady]
+        return seconds(median(spent)) if spent else None
 
-    columns = (
-        of.text("workload", lambda row: row[0]),
-        of.number("rounds", lambda row: 1 + max(run.round for run in row[2])),
-        of.number("processes", lambda row: len(row[2])),
-        of.number("sampled", lambda row: sampled(row[2])),
-        of.number("wanted", lambda row: f"±{percent(row[1].margin)}" if row[1] else None),
-        of.text("ended because", lambda row: (why := row[1] and row[1].stop_reason) and _STOP_REASONS[why]),
+    how = (
+        ran.text("workload", lambda row: row[0]),
+        ran.number("rounds", lambda row: 1 + max(run.round for run in row[2])),
+        ran.number("processes", lambda row: len(row[2])),
+        ran.number("sampled", lambda row: sampled(row[2])),
+        ran.number("wanted", lambda row: f"±{percent(row[1].margin)}" if row[1] else None),
+        ran.text("ended because", lambda row: (why := row[1] and row[1].stop_reason) and _STOP_REASONS[why]),
     )
     note = (
         "In each round every setting gets a new process, and the processes of a round sample in turns. sampled: median "
         "seconds per process; wanted: half width of the intervals"
     )
-    return [Table("How it was measured", columns, f"{note}.")]
+    found += [Table("How it was measured", how, f"{note}.")] if ran.rows else []
+    versions = next((report.provenance.versions for report in _reports(result) if report.provenance.versions), {})
+    return [*found, *([Details("Versions of all libraries", (named(sorted(versions.items())),))] if versions else [])]
 
 
 def command(result: Result) -> list[Block]:
@@ -263,12 +256,6 @@ def command(result: Result) -> list[Block]:
     program = PurePath(program).name  # whatever started it
     typed = ["modelzoo" if program in ("__main__.py", "-c", "-m") else program, *arguments]
     return [lines(f"{said} This command measures all numbers of this result again:"), Command(shlex.join(typed))]
-
-
-def build(result: Result) -> list[Block]:
-    """Return the versions of all libraries, as far as they were recorded."""
-    versions = next((report.provenance.versions for report in _reports(result) if report.provenance.versions), {})
-    return [Details("Versions of all libraries", (named(sorted(versions.items())),))] if versions else []
 
 
 def _reports(result: Result) -> list[RunReport]:

@@ -19,8 +19,8 @@ from modelzoo.views import throughput
 from modelzoo.views.judgement import reason_text, scope_text, validity_text
 from modelzoo.views.speed import (
     UNPROVEN,
+    caveat,
     interval,
-    is_qualified,
     outcome_text,
     ratio,
     reason,
@@ -39,12 +39,6 @@ ASSUMED = "*"
 """Marks a number that was not measured, but extrapolated."""
 MOST_VALUES = 3
 """The most values of a condition that are listed."""
-_TONES = {
-    **dict.fromkeys((Outcome.SLOWER, Outcome.MORE), Tone.WORSE),
-    **dict.fromkeys((Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE), Tone.OPEN),
-    **dict.fromkeys((Outcome.FASTER, Outcome.LESS), Tone.BETTER),
-}
-"""Of the headline, by the first of these outcomes that a row has."""
 COSTS = {
     Outcome.CHEAPER: "{1} is cheaper than {0}",
     Outcome.DEARER: "{1} is dearer than {0}",
@@ -271,8 +265,7 @@ def headline(comparison: Comparison) -> Lines:
             if cost.outcome is not None:
                 unproven = UNPROVEN if cost.is_unproven and cost.outcome is not Outcome.AMBIGUOUS else ""
                 clauses.append(f"{COSTS[cost.outcome].format(base, other)}: {ratio(cost.ratio)}{unproven}")
-        unproven = UNPROVEN if is_qualified(rows[0].speed) else ""
-        clauses.append(f"{subject(base, other, rows[0].outcome)}{_shown_ratio(rows[0])}{unproven}")
+        clauses.append(f"{subject(base, other, rows[0].outcome)}{_shown_ratio(rows[0])}{caveat(rows[0].speed)}")
         said = f"{rows[0].name}: {'; '.join(clauses)}"
     else:
         said = several(base, other, [row.speed for row in rows], "rows")
@@ -286,8 +279,8 @@ def headline(comparison: Comparison) -> Lines:
         in_cost = [f" and in cost {each.alone_outcome}, {ratio(each.alone)}" for each in comparison.costs if each.alone]
         said += "".join(in_cost)
     said += "".join(f"; accuracy of {each}" for each in throughput.not_valid(rows[0]))
-    outcomes = {row.outcome for row in rows}
-    return first_line(said, next((tone for each, tone in _TONES.items() if each in outcomes), Tone.SAME))
+    tones = {Tone.OPEN if row.ratio is None else OUTCOME_TONE[row.outcome] for row in rows}
+    return first_line(said, next(tone for tone in (Tone.WORSE, Tone.OPEN, Tone.BETTER, Tone.SAME) if tone in tones))
 
 
 def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from modelzoo import stats
 from modelzoo.comparison.explanations import EVERYTHING_ELSE, Explanation, Part, explained
-from modelzoo.document import Column, Lines, Rows, Section, Table, known, lines, named
+from modelzoo.document import Lines, Rows, Section, Table, known, lines, named
 from modelzoo.formatting import (
     DIGEST_DIGITS,
     MISSING,
@@ -276,7 +276,9 @@ def explanation_sentence(found: Explanation) -> str:
 
 
 def explanation(found: Explanation, names: tuple[str, str], *, is_decided: bool = True) -> Section:
-    """Return the operations of both sides as a table, and what their sum explains.
+    """Return the operations of both sides as a table, the largest change first, and what their sum explains.
+
+    That is how much longer or shorter the audited or profiled passes were than the timed ones.
 
     Args:
         found: the explanation.
@@ -285,44 +287,6 @@ def explanation(found: Explanation, names: tuple[str, str], *, is_decided: bool 
     """
     row = f"{found.workload} {found.label}"
     title = f"Where the difference of {row} comes from" if is_decided else f"Operations of {row} on both sides"
-    said = lines(passes_text(found, names, is_decided=is_decided))
-    return Section(title, (said, Table(title, explanation_columns(found, names), wraps=True)))
-
-
-def explanation_columns(found: Explanation, names: tuple[str, str]) -> list[Column]:
-    """Return the operations that explain the difference of a row, the largest change first, and their sum."""
-    of = Rows((*found.parts, Part("sum", found.base, found.other)))
-    return known(
-        of.text("operation", lambda part: part.name),
-        of.number(names[0], lambda part: seconds(part.base)),
-        of.number(names[1], lambda part: seconds(part.other)),
-        of.number("change", lambda part: signed(part.change)),
-        of.text("kernels", _kernels),
-    )
-
-
-def signed(value: float) -> str:
-    """A time with its sign. Less than a nanosecond is what rounding leaves of a sum."""
-    rounded = round(value, 9)
-    return f"{'+' if rounded >= 0 else '−'}{seconds(abs(rounded))}"
-
-
-def _kernels(part: Part) -> str:
-    """The kernels of an operation; of both sides if they differ."""
-    here, there = (", ".join(each) or MISSING for each in (part.base_kernels, part.other_kernels))
-    if here == there:
-        return "" if here == MISSING else here
-    return f"{here} → {there}"
-
-
-def passes_text(found: Explanation, names: tuple[str, str], *, is_decided: bool = True) -> str:
-    """Say how much longer or shorter the audited or profiled passes were than the timed ones, and what they explain.
-
-    Args:
-        found: the explanation.
-        names: of the baseline and of the other side.
-        is_decided: whether there is a difference to explain.
-    """
     said = []
     for name, passed, timed, count in (
         (names[0], found.base, found.base_timed, found.base_passes),
@@ -337,4 +301,27 @@ def passes_text(found: Explanation, names: tuple[str, str], *, is_decided: bool 
         part = f"{part[:-1]}, {share(change / timed, 0)} of the timed difference ({signed(timed)}). "
     else:
         part += f"and the timed ones by {signed(timed)}, so they do not explain the timed difference. "
-    return f"{said[0]}; {said[1]}. {part if is_decided else ''}A single operation's time has no interval."
+    text = f"{said[0]}; {said[1]}. {part if is_decided else ''}A single operation's time has no interval."
+    of = Rows((*found.parts, Part("sum", found.base, found.other)))
+    columns = known(
+        of.text("operation", lambda part: part.name),
+        of.number(names[0], lambda part: seconds(part.base)),
+        of.number(names[1], lambda part: seconds(part.other)),
+        of.number("change", lambda part: signed(part.change)),
+        of.text("kernels", _kernels),
+    )
+    return Section(title, (lines(text), Table(title, columns, wraps=True)))
+
+
+def signed(value: float) -> str:
+    """A time with its sign. Less than a nanosecond is what rounding leaves of a sum."""
+    rounded = round(value, 9)
+    return f"{'+' if rounded >= 0 else '−'}{seconds(abs(rounded))}"
+
+
+def _kernels(part: Part) -> str:
+    """The kernels of an operation; of both sides if they differ."""
+    here, there = (", ".join(each) or MISSING for each in (part.base_kernels, part.other_kernels))
+    if here == there:
+        return "" if here == MISSING else here
+    return f"{here} → {there}"

@@ -191,8 +191,7 @@ def shared(shown: Sequence[SummaryRow]) -> list[str]:
             words.append("all stages" if (name, value) == ("stages", "on") else f"{name}={value}")
     by = [f"{name} by {methods[0]}" for name, methods in _methods(shown).items() if len(methods) == 1]
     counts = sorted({each.processes for each in shown if each.processes})
-    number = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else ""
-    processes = [f"{number} process{'' if counts == [1] else 'es'} per setting"] if counts else []
+    processes = [f"{Merged(counts)} process{'' if counts == [1] else 'es'} per setting"] if counts else []
     return [*words, *by, *processes]
 
 

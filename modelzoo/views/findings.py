@@ -23,12 +23,11 @@ from modelzoo.views.kernel_tables import wrong_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.views.speed import (
     OUTCOMES,
-    UNPROVEN,
+    caveat,
     effort,
     interval,
     is_bounded,
     is_open_beyond_interval,
-    is_qualified,
     outlook_text,
     ratio,
     reason,
@@ -154,7 +153,7 @@ def _compared(shown: Sequence[SummaryRow], compared: Sequence[tuple[str, Summary
     counts = tally(speeds)
     if is_single:
         why = f" ({reason(first)})" if first is not None and is_open_beyond_interval(first) else ""
-        unproven = UNPROVEN if first is not None and first.ratio and is_qualified(first) else ""
+        unproven = caveat(first) if first is not None and first.ratio else ""
         return f"{subject(base, name, next(iter(counts)))}{of if first else ''}{shown_ratio}{why}{unproven}"
     if pair is not None:
         # A setting that failed anywhere counts as such, also if it has not begun because the first one failed.
@@ -167,8 +166,7 @@ def _compared(shown: Sequence[SummaryRow], compared: Sequence[tuple[str, Summary
     best: dict[str, tuple[float, str]] = {}
     for label, row in compared:
         if row.speed is not None and row.speed.ratio is not None and row.speed.verdict.outcome is Outcome.FASTER:
-            unproven = UNPROVEN if is_qualified(row.speed) else ""
-            found = (row.speed.ratio.value, f"{label}{unproven}")
+            found = (row.speed.ratio.value, f"{label}{caveat(row.speed)}")
             best[row.workload] = max(best.get(row.workload, found), found)
     outcomes = ", ".join(f"{OUTCOMES[each]}: {count}{ratios}" for each, (count, ratios) in counts.items())
     largest = f"; largest speedup: {some([each for _, each in best.values()])}" if best else ""

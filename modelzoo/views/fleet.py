@@ -92,13 +92,13 @@ def kind_columns(kind: HostKind) -> list[Column]:
         ends = f" [{level.low:.3f}, {level.high:.3f}]" if level.high < 1e9 else " [unknown]"
         return f"{level.ratio:.3f}{'' if subject else ends}{' *' if level.odd else ''}"
 
-    def p_value(host: str) -> str | None:
-        return f"{found[host, ''].p_value:.2g}" if (host, "") in found else None
-
     subjects = dict.fromkeys(each.subject for each in kind.levels if each.subject)
     return [
         hosts.text("host", str),
-        *known(hosts.number("time ÷ the others'", lambda host: cell(host, "")), hosts.number("p", p_value)),
+        *known(
+            hosts.number("time ÷ the others'", lambda host: cell(host, "")),
+            hosts.number("p", lambda host: f"{found[host, ''].p_value:.2g}" if (host, "") in found else None),
+        ),
         *(hosts.number(subject, partial(cell, subject=subject)) for subject in subjects),
     ]
 

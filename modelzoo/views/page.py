@@ -167,8 +167,7 @@ def _of_kind(given: ResultSet, shown: Sequence[SummaryRow], mark: str, pictures:
     notices = conditions(shown)
     parts += section("Conditions", [Notices(notices, f"{mark}-condition")] if notices else [], f"{mark}-conditions")
     parts += section("Machine", circumstances.machine(result), f"{mark}-machine")
-    settings = [*circumstances.settings(shown), *circumstances.plan(result, shown), *circumstances.build(result)]
-    parts += section("Settings", settings, f"{mark}-settings")
+    parts += section("Settings", circumstances.settings(result, shown), f"{mark}-settings")
     return [*parts, Section("Command", circumstances.command(result), f"{mark}-command")]
 
 
@@ -226,27 +225,25 @@ def history_section(name: str, sessions: Sequence[StoredResult], mark: str) -> S
     for number, (workload, own) in enumerate(found.items(), 1):
         names = (f", machine {1 + machines.index(each.machine)}" if len(machines) > 1 else "" for each in own)
         series = grouped((f"{each.label}{name}", (each.result.created, each.latency)) for each, name in zip(own, names))
-        plot = history(workload, series)
-        blocks.append(Section(workload, (*drawn(plot, f"{mark}-{number}"), _sessions(own, machines))))
+        of = Rows(own)
+        cpu = of.text(
+            "machine", lambda each: f"{1 + machines.index(each.machine)}: {each.report.provenance.machine.cpu}"
+        )
+        columns = [
+            of.text("session (UTC)", lambda each: each.result.created.replace("+00:00", "")),
+            of.text("setting", lambda each: each.label),
+            *([cpu] if len(machines) > 1 else []),
+            of.number("latency", lambda each: interval(each.latency)),
+            of.text("file", lambda each: each.file),
+            # What may explain a change.
+            of.text("torch", lambda each: each.report.provenance.versions.get("torch")),
+            of.text("modelzoo", lambda each: each.suite),
+            of.text("kernel", lambda each: each.report.provenance.machine.kernel),
+            of.text("weights", lambda each: (each.report.prepared.weights.sha256 or MISSING)[:8]),
+        ]
+        plot = drawn(history(workload, series), f"{mark}-{number}")
+        blocks.append(Section(workload, (*plot, Table("Sessions", columns))))
     return Section(f"History of {name}", blocks, mark)
-
-
-def _sessions(own: Sequence[SessionLevel], machines: Sequence[str]) -> Table:
-    of = Rows(own)
-    cpu = of.text("machine", lambda each: f"{1 + machines.index(each.machine)}: {each.report.provenance.machine.cpu}")
-    columns = [
-        of.text("session (UTC)", lambda each: each.result.created.replace("+00:00", "")),
-        of.text("setting", lambda each: each.label),
-        *([cpu] if len(machines) > 1 else []),
-        of.number("latency", lambda each: interval(each.latency)),
-        of.text("file", lambda each: each.file),
-        # What may explain a change.
-        of.text("torch", lambda each: each.report.provenance.versions.get("torch")),
-        of.text("modelzoo", lambda each: each.suite),
-        of.text("kernel", lambda each: each.report.provenance.machine.kernel),
-        of.text("weights", lambda each: (each.report.prepared.weights.sha256 or MISSING)[:8]),
-    ]
-    return Table("Sessions", columns)
 
 
 PICTURE_BYTES = 600_000

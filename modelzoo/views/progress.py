@@ -18,7 +18,7 @@ from rich.text import Text
 
 from modelzoo import stats
 from modelzoo.document import Block, Column, Notices, Rows, Table, known, lines
-from modelzoo.formatting import counted, duration, for_people, percent
+from modelzoo.formatting import Merged, counted, duration, for_people, percent
 from modelzoo.machine.diagnosis import system_warnings
 from modelzoo.machine.linux import format_cpu_list
 from modelzoo.plan import Effort
@@ -353,14 +353,13 @@ class LiveProgress:
             medians = [self._medians.get(group, []) for group in groups]
             # An interval that is wider than its value says nothing.
             widths = [stats.level_interval(each).half_width if len(each) > 1 else math.inf for each in medians]
-            known, counts = [each for each in widths if each < 1], sorted(map(len, medians))
+            known, counts = [each for each in widths if each < 1], map(len, medians)
             said = ", ".join(
                 f"{self._names[group][1]} {f'±{percent(own)}' if own < 1 else f'{len(each)} done' if each else '…'}"
                 for group, own, each in zip(groups, widths, medians)
             )
             if len(groups) > NAMED_LEVELS:
-                processes = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
-                said = f"{len(groups)} settings, {processes} processes each"
+                said = f"{len(groups)} settings, {Merged(counts)} processes each"
                 said += f", ±{percent(min(known))} to ±{percent(max(known))}" if known else ""
             yield f"  {name:{width}}  {said}"
         more = len(workloads) - NAMED_WORKLOADS

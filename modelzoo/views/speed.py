@@ -137,9 +137,14 @@ def is_qualified(speed: Speed) -> bool:
     return speed.is_unproven and speed.verdict.outcome is not Outcome.AMBIGUOUS
 
 
+def caveat(speed: Speed) -> str:
+    """What stands behind a conclusion that does not stand by itself; else empty."""
+    return UNPROVEN if is_qualified(speed) else ""
+
+
 def outcome_text(speed: Speed) -> str:
     """``FASTER``; ``FASTER (unproven)`` if it does not stand by itself."""
-    return f"{speed.verdict.outcome}{UNPROVEN if is_qualified(speed) else ''}"
+    return f"{speed.verdict.outcome}{caveat(speed)}"
 
 
 def reason(speed: Speed) -> str:
@@ -192,6 +197,13 @@ def _spread(spreads: Sequence[Spread]) -> str:
 def refusal(found: Refusal) -> str:
     """Why the two sides of a row are not comparable."""
     side, fact = found.side, found.fact
+    where = f"on {side}, " if side else ""
+    if isinstance(fact, Evidence) and fact.verdict is ProofVerdict.WRONG_RESULTS:
+        return f"{where}WRONG RESULTS: {wrong_text(fact)}"
+    if isinstance(fact, (Canary, Evidence)):
+        return f"{side or 'the fp32 baseline'} is {proof.not_fp32(fact)}"
+    if isinstance(fact, OtherOutputs):
+        return f"{where}{proof.other_outputs_text(fact)}"
     if not side:
         return _of_both(found)
     if isinstance(fact, Failed):
@@ -201,14 +213,8 @@ def refusal(found: Refusal) -> str:
         return f"{fact.precision} is not {verb} on {side}: {proof.sentence(fact.proof) or proof.NO_EVIDENCE}"
     if isinstance(fact, WarningMessage):
         return f"{side} did not run as it says: {fact.message}"
-    if isinstance(fact, Evidence) and fact.verdict is ProofVerdict.WRONG_RESULTS:
-        return f"on {side}, WRONG RESULTS: {wrong_text(fact)}"
-    if isinstance(fact, (Canary, Evidence)):
-        return f"{side} is {proof.not_fp32(fact)}"
     if isinstance(fact, Validity):
         return f"the predictions of {side} are NOT VALID: {reason_text(fact)}"
-    if isinstance(fact, OtherOutputs):
-        return f"on {side}, {proof.other_outputs_text(fact)}"
     if isinstance(fact, LatencyBound):
         return f"no configuration of {side} is known to meet {fact.text}"
     if found.obstacle is Obstacle.UNCONFIRMED:
@@ -229,17 +235,11 @@ def _of_both(found: Refusal) -> str:
     if isinstance(fact, Obstacle):
         work = "how much work was done" if fact is Obstacle.WORK else f"the digest of the {fact.value}"
         return f"{work} was not recorded for both"
-    if isinstance(fact, Evidence) and fact.verdict is ProofVerdict.WRONG_RESULTS:
-        return f"WRONG RESULTS: {wrong_text(fact)}"
-    if isinstance(fact, (Canary, Evidence)):
-        return f"the fp32 baseline is {proof.not_fp32(fact)}"
     if isinstance(fact, OtherWork):
         return f"baseline and candidate did different work: {fact.name} {fact.base:.0f} and {fact.other:.0f}"
     if isinstance(fact, Different):
         said = "ran different weights" if fact is Different.WEIGHTS else "have different versions of workload.py"
         return f"baseline and candidate {said}"
-    if isinstance(fact, OtherOutputs):
-        return proof.other_outputs_text(fact)
     if found.obstacle is Obstacle.INPUTS:
         return "baseline and candidate ran different inputs"
     return "one result timed the model alone, the other one the whole pipeline"

@@ -21,7 +21,7 @@ from modelzoo.results.counting import LEAST, NO_WINDOW, RoundError
 from modelzoo.results.proof import InstanceKernels, InstancePlacement, instance_kernels, instance_placement
 from modelzoo.results.throughput import Recommendation, Row
 from modelzoo.stats import Outcome, race
-from modelzoo.views.speed import PERCENTILES, UNPROVEN, is_qualified, outcome_text, ratio, reason, rounded_value, within
+from modelzoo.views.speed import PERCENTILES, caveat, outcome_text, ratio, reason, rounded_value, within
 
 _OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price"}
 _OWN |= {"--rounds", "--seconds", "--output", "-o"}
@@ -189,7 +189,7 @@ def _against_one(recommended: Recommendation) -> str:
         return f", which cannot be compared with one instance: {reason(speed)}"
     said = f", {_ratio(speed.ratio)} the throughput of one instance"
     if speed.verdict.outcome is Outcome.FASTER:
-        return f"{said}{UNPROVEN if is_qualified(speed) else ''}"
+        return f"{said}{caveat(speed)}"
     why = "one round, so there is no interval" if speed.found and speed.found.rounds == 1 else reason(speed)
     return f"{said}, which is {outcome_text(speed)} ({why})"
 

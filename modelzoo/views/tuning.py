@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from modelzoo.document import Block, Column, Line, Lines, Notices, Rows, Table, Tone, named
+from modelzoo.document import Block, Line, Lines, Notices, Rows, Table, Tone, named
 from modelzoo.engines import INSTALL, torchao_installation
 from modelzoo.files import write_atomically
 from modelzoo.formatting import counted, duration, significant
@@ -24,7 +24,7 @@ from modelzoo.stats import Outcome
 from modelzoo.views import proof, recipe
 from modelzoo.views.differences import conditions, grouped, some
 from modelzoo.views.judgement import reason_text
-from modelzoo.views.speed import UNPROVEN, interval, is_qualified, outcome_text, ratio, reason, refusal
+from modelzoo.views.speed import caveat, interval, outcome_text, ratio, reason, refusal
 from modelzoo.warning import Severity
 
 _SPEED_OF = {Goal.LATENCY: "speed", Goal.THROUGHPUT: "throughput"}
@@ -77,16 +77,33 @@ def answer(result: Result) -> list[Block]:
 
 
 def search(result: Result) -> list[Block]:
-    """Return every candidate, and what was left out."""
+    """Return every candidate, the fastest first, and what was left out; ``_excluded`` has the reasons."""
     candidates, shown = results.candidates(result), list[Block]()
-    if any(each.speed for each in candidates):
+
+    def tone(both: tuple[Candidate, object]) -> Tone:
+        is_bad = both[0].exclusion is not None and both[0].exclusion.kind is not ExclusionKind.SLOWER
+        return Tone.BAD if is_bad else Tone.PLAIN
+
+    timed = [(each, each.speed) for each in candidates if each.speed is not None]
+    if timed:
         tuning = results.of(result)
         aim = "latency of one batch" if tuning.goal is Goal.LATENCY else "time per item, whatever the batch"
         stages = [stage for stage in tuning.stages if stage.kind is StageKind.SEARCH]
         sizes = ", ".join(str(len(stage.entrants) - 1) for stage in stages) or "no"
         spent = f"{duration(tuning.spent)} of {duration(tuning.budget)}"
         title = f"{tuning.candidates - 1} candidates for the lowest {aim}; stages with {sizes} candidates; {spent}"
-        shown.append(Table(title, _candidate_columns(candidates), _IN_THE_SEARCH))
+        of = Rows(sorted(timed, key=lambda both: -both[1].value))
+        columns = (
+            of.text("candidate", lambda both: both[0].label),
+            of.number("rounds", lambda both: both[0].rounds),
+            of.number("in the search", lambda both: ratio(both[1]) if both[0].rounds > 1 else f"{both[1].value:.2f}×"),
+            of.text(
+                "out",
+                lambda both: _kind(both[0].exclusion) if both[0].exclusion else "tie" if both[0].is_tie else "",
+                tone,
+            ),
+        )
+        shown.append(Table(title, columns, _IN_THE_SEARCH))
     # What the grid does not contain here, with the reasons; those of several options are said once.
     reasons = grouped(
         (_obstacle(result, each), option_name(each.field) + (f"={each.value}" if each.value else ""))
@@ -117,7 +134,7 @@ def headline(result: Result) -> str:
         return f"the fastest seemed to be {winner}, but {why}: {because}"
     said = f"{ratio(speed.ratio)} the {_SPEED_OF[tuning.goal]} of the default, measured again in new processes"
     if speed.verdict.outcome is Outcome.FASTER:
-        return f"the fastest is {winner}: {said}{UNPROVEN if is_qualified(speed) else ''}"
+        return f"the fastest is {winner}: {said}{caveat(speed)}"
     return (
         f"nothing is significantly faster here than the default, {default}: {winner} seemed so, and has {said}, which "
         f"is {outcome_text(speed)} ({reason(speed)})"
@@ -137,27 +154,6 @@ def ties(result: Result) -> str:
     if chosen.winner == chosen.best:
         return f"the search could not tell {names} from {winner}"
     return f"the search could not tell {names} from {winner}, which is the simplest of those that seem as fast"
-
-
-def _candidate_columns(found: Sequence[Candidate]) -> list[Column]:
-    """The candidates that were measured as a table, the fastest first; ``_excluded`` has the reasons."""
-
-    def tone(each: Candidate) -> Tone:
-        is_bad = each.exclusion is not None and each.exclusion.kind is not ExclusionKind.SLOWER
-        return Tone.BAD if is_bad else Tone.PLAIN
-
-    timed = [(each, each.speed) for each in found if each.speed is not None]
-    of = Rows(sorted(timed, key=lambda both: -both[1].value))
-    return [
-        of.text("candidate", lambda both: both[0].label),
-        of.number("rounds", lambda both: both[0].rounds),
-        of.number("in the search", lambda both: ratio(both[1]) if both[0].rounds > 1 else f"{both[1].value:.2f}×"),
-        of.text(
-            "out",
-            lambda both: _kind(both[0].exclusion) if both[0].exclusion else "tie" if both[0].is_tie else "",
-            lambda both: tone(both[0]),
-        ),
-    ]
 
 
 def _excluded(result: Result, candidates: Sequence[Candidate]) -> list[tuple[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 from printed import printed
 
@@ -20,7 +22,7 @@ from modelzoo.document import (
     named,
     terminal,
 )
-from modelzoo.document.terminal import WIDTH, fitting
+from modelzoo.document.terminal import WIDTH, PlainConsole, fitting
 from modelzoo.warning import Severity
 
 HOSTILE = "[red]x[/] \x1b[31m|<b>\u202e"
@@ -110,3 +112,19 @@ def test_the_console_is_stderr_and_cuts_nothing_in_a_pipe(capsys: pytest.Capture
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "x" * 1300 + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[/x] [bold]net[/bold] :smile:", "[/x] [bold]net[/bold] :smile:"),
+        ("a\n[TARGET] resnet50 Time 0.0001", r"a\n\x5bTARGET] resnet50 Time 0.0001"),
+        ("\x1b[2J\x9b31m\r\x07", r"\x1b[2J\x9b31m\r\x07"),
+        ("\u202eabc\u2066", r"\u202eabc\u2066"),
+    ],
+)
+def test_a_string_is_one_line_of_text(text: str, shown: str) -> None:
+    """No markup, no emoji, no control character, no change of direction, no line that scripts parse."""
+    out = io.StringIO()
+    PlainConsole(file=out, force_terminal=True, width=200, color_system=None).print(text, soft_wrap=True)
+    assert out.getvalue() == f"{shown}\n"

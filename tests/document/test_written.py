@@ -1,7 +1,9 @@
-"""A document as an HTML page and as Markdown, with hostile texts in it."""
+"""A document as an HTML page, as Markdown and as CSV, with hostile texts in it."""
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import re
 
@@ -10,7 +12,7 @@ from paged import Element, page_of, read_page
 from places import DATA
 
 from modelzoo.document import Block, Column, Command, Notice, Notices, Page, Section, Table, Tone, lines, named
-from modelzoo.document.written import html, markdown
+from modelzoo.document.written import csv_lines, html, markdown
 from modelzoo.records.run import Result
 from modelzoo.results import store
 from modelzoo.warning import Severity
@@ -142,3 +144,17 @@ def test_a_line_break_keeps_a_cell_on_its_line() -> None:
     found = markdown([Table("", (Column("a", ("b\n# c",)),)), lines("d\n- e")])
     assert "| b<br># c |\n" in found
     assert found.endswith("- d<br>- e\n")
+
+
+FORMULAS = ("=1+1", "+a", "-a", "@SUM(A1)", " =1", "＝1+1")
+
+
+def test_a_row_is_one_line_and_no_cell_a_formula() -> None:
+    """A formula begins with an apostrophe; numbers, commas and quotes come back as they were."""
+    found = csv_lines([("a,b", 'x"y'), ("-1.5", "b\n\x1b[31mc"), FORMULAS])
+    assert found.count("\n") == 3
+    assert list(csv.reader(io.StringIO(found))) == [
+        ["a,b", 'x"y'],
+        ["-1.5", r"b\n\x1b[31mc"],
+        [f"'{each}" for each in FORMULAS],
+    ]

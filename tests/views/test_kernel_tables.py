@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fake_runs import evidence, make, shown
-from printed import cells, printed
+from printed import cells, printed, sentences
 from shown_documents import of_release
 
 from modelzoo.comparison.explanations import Explanation, Part
@@ -16,7 +16,7 @@ from modelzoo.records.evidence import NotReplayed, OperatorClass, Product, Proof
 from modelzoo.records.profile import Flops, OperatorRow, Profile
 from modelzoo.results import summary
 from modelzoo.setting import Setting
-from modelzoo.views.details import NAMED_ROWS, brief_explanations, explanation_sentence, explanations, passes_text
+from modelzoo.views.details import NAMED_ROWS, brief_explanations, explanation, explanation_sentence, explanations
 from modelzoo.views.kernel_tables import evidence_blocks, kernel_parts, operator_parts, product_table
 
 EVIDENCE = evidence(ProofVerdict.ACTIVE, reference_share=0.2)
@@ -104,7 +104,7 @@ def explained(*parts: Part, timed: tuple[float, float] = (1.0, 0.8)) -> Explanat
 
 def said(base: float, other: float, **how: tuple[float, float]) -> str:
     """What is said of passes of these seconds."""
-    return passes_text(explained(Part("aten::mm", base, other), **how), ("xeon", "arm"))
+    return sentences([explanation(explained(Part("aten::mm", base, other), **how), ("xeon", "arm"))])[0]
 
 
 def test_passes_may_not_explain_the_difference() -> None:
@@ -120,7 +120,7 @@ def test_passes_may_not_explain_the_difference() -> None:
 def test_without_a_significant_difference_nothing_is_explained() -> None:
     """A share of what may be chance says nothing; one of 10,000 % was shown."""
     found = explained(Part("aten::mm", 1.0, 0.9), timed=(1.0, 0.999))
-    assert "of the timed difference" not in passes_text(found, ("xeon", "arm"), is_decided=False)
+    assert "of the timed difference" not in printed([explanation(found, ("xeon", "arm"), is_decided=False)])
 
 
 def test_a_sentence_names_what_changed_most() -> None:

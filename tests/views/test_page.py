@@ -202,7 +202,7 @@ def test_settings_name_weights_inputs_variables_and_switches() -> None:
         make([1.0], weights=trained, setting=Setting(batch=2)),
         make(None, setting=Setting(batch=3), error="died"),
     )
-    [table] = circumstances.settings(summary.rows(result))
+    table, *_ = circumstances.settings(result, summary.rows(result))
     found = cells(table)
     assert (found["batch"], found["threads"]) == (("4", "2", "3"), ("1", "1", "–"))
     assert found["weights"] == ("random: seed 0, abc", "pretrained: toy, abc, partly verified", "–")

@@ -125,9 +125,9 @@ def latencies(shown: Sequence[SummaryRow]) -> Plot | None:
     names = list(dict.fromkeys(name for _, name, _ in found))
     rows = []
     for workload, name, latency in found[:MOST_LATENCIES]:
-        style = theme.series_style(names.index(name))
+        colour, marker, _ = theme.series_style(names.index(name))
         scaled = Interval(factor * latency.value, factor * latency.low, factor * latency.high)
-        label, look = f"{workload} {name}".strip(), (style.colour, style.marker)
+        label, look = f"{workload} {name}".strip(), (colour, marker)
         rows.append(ForestRow(label, scaled, said=interval(latency), look=look))
     timed = ", or of ".join(dict.fromkeys(timed_unit(row) for row in shown if row.latency is not None))
     caption = f"Latency of {timed} with its 95 % interval; shorter is better."

@@ -50,11 +50,11 @@ def draw_relative(series: Sequence[tuple[str, float, Points]], across: str, are_
     axes: Axes = figure.add_subplot(xlabel=across, ylabel="latency ÷ its level")
     axes.axhline(1, color=theme.FAINT, lw=1)
     for index, (name, level, points) in enumerate(series):
-        style = theme.series_style(index)
+        colour, marker, dashes = theme.series_style(index)
         ends = [(x, point.low / level, point.high / level) for x, point in points if math.isfinite(point.high)]
-        axes.vlines(*(zip(*ends) if ends else ([], [], [])), color=style.colour, lw=1.6)
+        axes.vlines(*(zip(*ends) if ends else ([], [], [])), color=colour, lw=1.6)
         xs, values = zip(*((x, point.value / level) for x, point in points))
-        axes.plot(xs, values, color=style.colour, ls=style.line, lw=1, marker=style.marker, label=name, zorder=4)
+        axes.plot(xs, values, color=colour, ls=dashes, lw=1, marker=marker, label=name, zorder=4)
     places = [x for *_, points in series for x, _ in points]
     shown = [point.value / level for _, level, points in series for _, point in points]
     low, high = min(*shown, 1 - LEAST_SPAN), max(*shown, 1 + LEAST_SPAN)
@@ -150,8 +150,8 @@ def tokens(workload: str, found: Sequence[tuple[str, Sequence[float]]]) -> Plot 
         axes: Axes = figure.add_subplot(xlabel="number of the token", ylabel=f"time in {unit}")
         axes.set(xlim=(1.5, max(own[-1][0] for _, own in few(points)) + 0.5), ylim=(0.0, 1.05 * scale * highest))
         for index, (label, own) in enumerate(few(points)):
-            style, (numbers, times) = theme.series_style(index), zip(*own)
-            axes.plot(numbers, [scale * each for each in times], color=style.colour, ls=style.line, lw=1.7, label=label)
+            (colour, _, dashes), (numbers, times) = theme.series_style(index), zip(*own)
+            axes.plot(numbers, [scale * each for each in times], color=colour, ls=dashes, lw=1.7, label=label)
         add_legend(figure)
         return HEIGHT
 
@@ -262,15 +262,14 @@ def _draw_samples(drawn: Sequence[SampleSeries], figure: Figure) -> float:
     lower.set_title("not in the curves: | warm-up, × first timed call", fontsize=SMALL)
     lower.spines["left"].set_visible(False)
     for lane, (one, steady) in enumerate(zip(drawn, middles)):
-        style, middle = theme.series_style(lane), scale * steady
-        points, colour = curve(one.steady), style.colour
+        (colour, marker, dashes), middle, points = theme.series_style(lane), scale * steady, curve(one.steady)
         steps, shares = zip((points[0][0], 0.0), *points)
-        upper.plot([scale * x for x in steps], shares, drawstyle="steps-post", color=colour, lw=2, ls=style.line)
+        upper.plot([scale * x for x in steps], shares, drawstyle="steps-post", color=colour, lw=2, ls=dashes)
         entry = f"{one.label}: {counted(len(one.steady), 'sample')}"
-        upper.plot(middle, 0.5, marker=style.marker, color=colour, lw=2, ls=style.line, label=entry)
+        upper.plot(middle, 0.5, marker=marker, color=colour, lw=2, ls=dashes, label=entry)
         # The marker of the curve at the left edge tells whose lane it is.
         edge = lower.get_yaxis_transform()
-        lower.plot([-0.02], [lane], transform=edge, marker=style.marker, color=colour, clip_on=False)
+        lower.plot([-0.02], [lane], transform=edge, marker=marker, color=colour, clip_on=False)
         lower.plot([middle, middle], [lane - 0.45, lane + 0.45], color=theme.INK, lw=1.4, ls=(0, (1, 1)))
         # One path with gaps instead of a marker for each call, which would take ten times the space.
         xs = [x for sample in one.warmup for x in (scale * sample, scale * sample, math.nan)]
