@@ -200,9 +200,9 @@ def _judge(
         reused = total - len(missing)
         if reused:
             out.print(f"{reused} of {total} shards are in {files.directory} already")
-        for done, judged in enumerate(cluster.judge(call, shards.plan, missing), start=reused + 1):
-            files.write(judged.result)
-            for each in judged.exhibits:
+        for done, (result, exhibits) in enumerate(cluster.judge(call, shards.plan, missing), start=reused + 1):
+            files.write(result)
+            for each in exhibits:
                 writer.write(each)
-            out.print(f"shard {done} of {total} is finished, by {judged.result.by.host}")
+            out.print(f"shard {done} of {total} is finished, by {result.by.host}")
         judgements.merge(work, setting, group, shards, files.results(shards.plan), writer, started, reused)
