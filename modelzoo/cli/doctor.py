@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from rich.console import Console
 
-from modelzoo.cli.files import STDOUT, check_directory, output_file, print_document, print_text, write_output
+from modelzoo.cli.files import STDOUT, output_file, print_document, print_text, write_output
 from modelzoo.document import terminal
 from modelzoo.engines.torch import devices, switches
 from modelzoo.engines.torch.switches import check_precision
@@ -39,8 +39,6 @@ def doctor(args: argparse.Namespace) -> int:
         UsageError: the file named by ``-o`` cannot be written, or there is no such kind of device.
     """
     target = output_file(args.output or None)
-    if target is not None:
-        check_directory(target)
     out = terminal.console()
     report = examine(out, args.device, args.fresh)
     if args.device != "cpu":

@@ -192,9 +192,9 @@ def _judge(
 ) -> None:
     """Judge one setting on all hosts, and write each shard as it comes."""
     started, out = records.now(), judgements.out
-    judging = make_judging(accuracy, work)
-    call = sharded_call(work, setting, judging.request, shard_items, judging.timeout)
-    writer = ExhibitWriter(judging.output, work.name)
+    request, folder = make_judging(accuracy, work)
+    call = sharded_call(work, setting, request, shard_items, accuracy.timeout)
+    writer = ExhibitWriter(folder, work.name)
     with open_shards(call, writer.write) as shards:
         total, missing = len(shards.plan.shards), files.missing(shards)
         reused = total - len(missing)

@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
     def show_first(self, *options: str) -> None:
         """Let ``--help`` show these options and the required ones only, and ``--help-all``, which this adds, all."""
         self.essential = frozenset(("--help", "--help-all", *options))
-        self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options, and exit")
+        self.add_argument("--help-all", action="help", help="show all options, and exit")
 
     def format_help(self) -> str:
         shown = self.essential
@@ -70,6 +70,8 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse unknown arguments at once: of argparse, the parser above the command's would name its own help."""
         self.complete()
+        if "--help-all" in (args or ()):
+            self.essential = None
         problem = ended(self.prog, args or ())
         if problem is not None:
             self.error(problem)
@@ -93,14 +95,6 @@ class Parser(argparse.ArgumentParser):
 def help_pointer(program: str) -> str:
     """The end of an error about the command line."""
     return f" (see {program} --help)"
-
-
-class _HelpAll(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
-        assert isinstance(parser, Parser)
-        parser.essential = None
-        parser.print_help()
-        parser.exit()
 
 
 # Options that ended

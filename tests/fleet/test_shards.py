@@ -5,13 +5,11 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-import numpy as np
 import pytest
 from calls import called
 from fake_runs import MACHINE
-from PIL import Image
 from processes import in_this_process
-from toy_workloads import NUMPY_ENGINE, numpy_classifier
+from toy_workloads import judging_words
 
 from modelzoo.cli import main
 from modelzoo.fleet.shards import ShardFiles, proven_otherwise, read_part
@@ -48,15 +46,7 @@ class Opened:
 def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What judges a classifier without torch on twelve pictures."""
     monkeypatch.setattr(jobs, "Remote", in_this_process)
-    folder = tmp_path / "linear"
-    numpy_classifier(folder)
-    random = np.random.default_rng(0)
-    for number in range(12):
-        place = tmp_path / "pictures" / f"class {number % 8}"
-        place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype="uint8")).save(place / f"{number}.png")
-    named = ["--weights", str(folder / "weights.npz"), "--data", str(tmp_path / "pictures")]
-    return [str(folder), "--engine", NUMPY_ENGINE, "--threads", "1", "--bf16=cast", *named]
+    return judging_words(tmp_path, 12)
 
 
 def test_merged_parts_give_the_line_of_one_process(
