@@ -14,7 +14,6 @@ import stat
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -55,26 +54,15 @@ def make_parser() -> Parser:
 
     Of the commands that measure, the module is imported when the command is called; ``--help`` does without.
     """
-    parser = _parser(
-        "modelzoo",
-        "Benchmark PyTorch inference: speed, which kernels and precision ran, and whether predictions stay right",
-    )
+    purpose = "Benchmark PyTorch inference: speed, which kernels and precision ran, and whether predictions stay right"
+    parser = Parser(prog="modelzoo", **help_texts("modelzoo", purpose))
     parser.add_argument("--version", action="version", version=__version__)
     add_completion(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, purpose in COMMANDS.items():
-        add = partial(_add_arguments, name)
-        commands.add_parser(name, help=purpose, add_arguments=add, **help_texts(name, purpose))
+        module = f"modelzoo.cli.{'options' if name in _SHOWING else 'measuring'}"
+        commands.add_parser(name, help=purpose, arguments=(module, f"add_{name}"), **help_texts(name, purpose))
     return parser
-
-
-def _add_arguments(command: str, parser: Parser) -> None:
-    module = import_module(f"modelzoo.cli.{'options' if command in _SHOWING else 'measuring'}")
-    getattr(module, f"add_{command}")(parser)
-
-
-def _parser(program: str, description: str) -> Parser:
-    return Parser(prog=program, **help_texts(program, description))
 
 
 def performance(script: str, argv: Sequence[str] | None = None) -> None:
@@ -109,7 +97,7 @@ def _call_script(program: str, script: str, argv: Sequence[str] | None) -> None:
         is_timed = program == "performance.py"
         timing = f"Time {work.title}. Defaults: {work.defaults or f'batch {work.batch}'}"
         judging = f"Check the predictions of {work.title} against those of fp32"
-        parser = _parser(program, timing if is_timed else judging)
+        parser = Parser(prog=program, **help_texts(program, timing if is_timed else judging))
         setting_options.add_setting(parser)
         if is_timed:
             setting_options.add_comparison(parser)

@@ -371,14 +371,12 @@ def add_fleet(parser: Parser) -> None:
             add_options(command, Fleet, "scheduler")
             command.show_first(*OF_VALIDATE)
             command.calls("fleet:validate_command", Namespace, Fleet, Shards, Accuracy, Output)
-        elif name == "run":
+            continue
+        if name == "run":
             run_options(command)
-            add_options(command, Fleet)
-            command.show_first(*OF_RUN, "--json-dir")
-            command.calls("fleet:run_command", Namespace, Fleet)
         else:
             throughput_options(command)
             command.add_argument("-o", "--output", "--json", help=argparse.SUPPRESS)  # the error says what to give
-            add_options(command, Fleet)
-            command.show_first(*OF_THROUGHPUT, "--json-dir")
-            command.calls("fleet:throughput_command", Namespace, Fleet)
+        add_options(command, Fleet)
+        command.show_first(*(OF_RUN if name == "run" else OF_THROUGHPUT), "--json-dir")
+        command.calls(f"fleet:{name}_command", Namespace, Fleet)

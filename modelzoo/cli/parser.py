@@ -11,6 +11,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
 from modelzoo.cli.files import tell
@@ -21,24 +22,25 @@ class Parser(argparse.ArgumentParser):
     """Reports errors in one line with exit code 2, and does not accept abbreviated options.
 
     Args:
-        add_arguments: adds the arguments when the parser first needs them, so that a command starts without the modules
-            of the others.
+        arguments: the module and the name of what adds the arguments when the parser first needs them, so that a
+            command starts without the modules of the others.
 
     The parsed arguments hold the name of the command, for errors that are found later, in ``command_name``; what is
     called, in ``command_function``; and in ``command_records`` what it is called with.
     """
 
-    def __init__(self, *, add_arguments: Callable[[Any], None] | None = None, **kwargs: Any):
+    def __init__(self, *, arguments: tuple[str, str] | None = None, **kwargs: Any):
         super().__init__(allow_abbrev=False, **kwargs)
         self.set_defaults(command_name=self.prog, command_records=(argparse.Namespace,))
-        self._add_arguments = add_arguments
+        self._arguments = arguments
         self.essential: frozenset[str] | None = None
 
     def complete(self) -> None:
         """Add the arguments, unless they have been added."""
-        add, self._add_arguments = self._add_arguments, None
-        if add is not None:
-            add(self)
+        arguments, self._arguments = self._arguments, None
+        if arguments is not None:
+            module, name = arguments
+            getattr(import_module(module), name)(self)
 
     def calls(self, function: str | Callable[..., int], *records: type) -> None:
         """Let the command be ``function``, called with these records of its options.
@@ -138,8 +140,7 @@ def ended(command: str, words: Iterable[str]) -> str | None:
 
 SHELLS = ("bash", "zsh", "tcsh")
 FILES = ("FILE", "PATH", "RESULT", "SOURCE")
-DIRECTORIES = ("DIR",)
-"""Placeholders of arguments that are completed with names of files and of directories."""
+"""Placeholders of arguments that are completed with names of files; with those of directories, DIR is."""
 
 
 def add_completion(parser: argparse.ArgumentParser) -> None:
@@ -170,7 +171,7 @@ class _PrintCompletion(argparse.Action):
                 action.choices = list(offered[action.dest])
             elif action.metavar in FILES:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
-            elif action.metavar in DIRECTORIES:
+            elif action.metavar == "DIR":
                 action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
         print(shtab.complete(parser, shell=str(values)))
         parser.exit()

@@ -69,12 +69,23 @@ def run_settings(jobs: Jobs, how: Measurement, output: Output) -> int:
             files.tell(f"modelzoo: error: {failed.error}")
             return 2
         rows = summary.rows(stored.result)
-        _show(stored, rows, out, how, output.output)
+        blocks = run_document(stored.result, rows, details=how.details) if rows else []
+        blocks += run_kernels(stored.result) if how.details or how.profiling else []
+        terminal.show(blocks, out)
+        try:
+            plot = scatter.roofline_of(stored.result)
+            if plot is not None:
+                out.print(f"roofline: {plot.write(stored.path.with_suffix('.svg'))}")
+        except OSError as error:  # the disk is full
+            out.print(f"no roofline: its file cannot be written: {error.strerror}")
+        files.write_reproducers(stored.path, stored.result, out.print)
+        files.say_where(stored, out.print, details=not how.details)
+        for line in baseline_lines(rows):
+            out.print(line)
+        files.print_result(stored, files.result_lines(stored.result, rows), output.output)
         return exit_code(stored.result, rows, how.strict)
 
-    return measured(
-        stored, lambda progress: measure_session(jobs, how, stored, progress), show, lambda: len(stored.result.runs)
-    )
+    return measured(stored, lambda progress: measure_session(jobs, how, stored, progress), show)
 
 
 def show_plan(jobs: Jobs, how: Measurement) -> int:
@@ -84,23 +95,6 @@ def show_plan(jobs: Jobs, how: Measurement) -> int:
     budget = schedule.budget(requests, effort)
     files.print_document(plan_of_run(files.new_result(jobs), machine, effort, budget, validates=how.validate))
     return 0
-
-
-def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, how: Measurement, output: str | None) -> None:
-    blocks = run_document(stored.result, rows, details=how.details) if rows else []
-    blocks += run_kernels(stored.result) if how.details or how.profiling else []
-    terminal.show(blocks, out)
-    try:
-        plot = scatter.roofline_of(stored.result)
-        if plot is not None:
-            out.print(f"roofline: {plot.write(stored.path.with_suffix('.svg'))}")
-    except OSError as error:  # the disk is full
-        out.print(f"no roofline: its file cannot be written: {error.strerror}")
-    files.write_reproducers(stored.path, stored.result, out.print)
-    files.say_where(stored, out.print, details=not how.details)
-    for line in baseline_lines(rows):
-        out.print(line)
-    files.print_result(stored, files.result_lines(stored.result, rows), output)
 
 
 def exit_code(result: Result, rows: Sequence[SummaryRow], strict: bool) -> int:
@@ -116,7 +110,7 @@ def measured(
     stored: ResultFile,
     measure: Callable[[LiveProgress], None],
     show: Callable[[Console, bool], int],
-    finished: Callable[[], int],
+    finished: Callable[[Result], Sequence[object]] = lambda result: result.runs,
     what: str = "runs",
     hint: str = "",
     *,
@@ -129,7 +123,7 @@ def measured(
         stored: the result, which ``measure`` adds to.
         measure: measures everything.
         show: prints what was found, and returns the exit code; it is told whether the measurement ended early.
-        finished: counts what has been measured.
+        finished: returns what has been measured.
         what: what that is called.
         hint: what to do after an interruption.
         is_live: whether the progress is a block on the terminal.
@@ -145,7 +139,7 @@ def measured(
             measure(progress)
         except (KeyboardInterrupt, ModelzooError) as error:
             problem = error
-    if isinstance(problem, ModelzooError) and not finished():
+    if isinstance(problem, ModelzooError) and not finished(stored.result):
         raise problem
     code = files.stored_code(stored, show(out, problem is not None))
     if isinstance(problem, ModelzooError):
@@ -153,7 +147,7 @@ def measured(
     if problem is None:
         return code
     place = stored.path if stored.is_kept else "no file"
-    files.tell(f"modelzoo: interrupted; {finished()} finished {what} are in {place}{hint}")
+    files.tell(f"modelzoo: interrupted; {len(finished(stored.result))} finished {what} are in {place}{hint}")
     return files.INTERRUPTED
 
 

@@ -384,9 +384,7 @@ def check_command(args: argparse.Namespace, wanted: Check, how: Measurement, out
             return 1
         return 2 if judged.exit_code or any(run.error for run in stored.result.runs) else 0
 
-    return measured(
-        stored, lambda progress: measure_session(jobs, how, stored, progress), show, lambda: len(stored.result.runs)
-    )
+    return measured(stored, lambda progress: measure_session(jobs, how, stored, progress), show)
 
 
 def _both(plain: Jobs, base: str | None, head: str | None) -> Jobs:

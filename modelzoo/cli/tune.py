@@ -83,7 +83,7 @@ def tune(args: argparse.Namespace, wanted: Tune, accuracy: Accuracy, output: Out
         return 0
 
     hint = f"; continue with: modelzoo tune {args.workload} --resume {stored.path}"
-    return measured(stored, measure, show, lambda: len(stored.result.runs), hint=hint)
+    return measured(stored, measure, show, hint=hint)
 
 
 def _new(

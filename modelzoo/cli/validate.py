@@ -107,7 +107,7 @@ def judge_settings(jobs: Jobs, accuracy: Accuracy, output: Output) -> int:
         judgements.stored,
         measure,
         lambda out, ended_early: 0 if ended_early else judgements.end(),
-        lambda: len(judgements.stored.result.validity),
+        lambda result: result.validity,
         "accuracy checks",
         out=judgements.out,
     )

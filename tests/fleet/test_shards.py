@@ -6,7 +6,6 @@ import socket
 from pathlib import Path
 
 import pytest
-from calls import called
 from fake_runs import MACHINE
 from processes import in_this_process
 from toy_workloads import judging_words
@@ -74,25 +73,6 @@ def test_merged_parts_give_the_line_of_one_process(
     assert main([*called, "--merge", *parts]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "part-2.json was judged otherwise than here (numpy: 1.0 instead of " in line
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        (["--shard", "3/2", "--json", "x"], "'3/2' is no part; write 3/10"),
-        (["--shard", "1/2"], "is kept in a file: name it with --json FILE"),
-        (["bert", "ssd", "--shard", "1/2", "--json", "x"], "name only one of each"),
-        (["bert", "--merge", "x"], "--merge takes workloads from the files; leave it out"),
-        (["--bf16=cast", "--merge", "x"], "--merge takes bf16 from the files; leave it out"),
-        (["--merge", "/proc/none"], "cannot read /proc/none: No such file"),
-        (["--merge", "/proc/version"], "/proc/version is no file of 'modelzoo validate --shard'"),
-    ],
-)
-def test_wrong_calls_end_with_one_line(given: list[str], problem: str) -> None:
-    """Before anything is started."""
-    code, _, err = called("validate", *given)
-    assert (code, len(err.splitlines())) == (2, 1)
-    assert problem in err
 
 
 def test_more_parts_than_shards_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
