@@ -14,7 +14,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator
 from enum import Enum
 from types import NoneType
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -173,16 +173,12 @@ def whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, words)))
 
 
-class Labelled(Enum):
-    """When a field is part of a setting's label, and how.
+Labelled = Literal["bare", "named", "if varied"]
+"""When a field is part of a setting's label, and how.
 
-    BARE: its value, unless it is the default. NAMED: ``name=value``, likewise. IF_VARIED: ``name=value``, if the
-    settings that are labelled differ in it.
-    """
-
-    BARE = "bare"
-    NAMED = "named"
-    IF_VARIED = "if varied"
+bare: its value, unless it is the default. named: ``name=value``, likewise. if varied: ``name=value``, if the settings
+that are labelled differ in it.
+"""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -211,7 +207,7 @@ class Field(msgspec.Struct, frozen=True):
     others: str = ""
     low: int | None = None
     bits: int | None = None
-    label: Labelled = Labelled.IF_VARIED
+    label: Labelled = "if varied"
     word: str = ""
     is_execution: bool = False
     is_work: bool = False

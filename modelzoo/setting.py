@@ -11,7 +11,7 @@ import msgspec
 from modelzoo.errors import UsageError
 from modelzoo.formatting import launcher_names
 from modelzoo.frozen import Argument, Public, replace
-from modelzoo.option import Field, Labelled
+from modelzoo.option import Field
 
 METHODS = {"bf16": "bf16_method", "fp16": "bf16_method", "int8": "recipe"}
 """The field that says how each precision below fp32 is obtained; the others have no such field."""
@@ -65,7 +65,7 @@ class Setting(msgspec.Struct, frozen=True):
             "ENGINE",
             choices=("torch", "onnxruntime", "openvino", "jittor"),
             others=":",
-            label=Labelled.BARE,
+            label="bare",
             is_execution=True,
         ),
     ] = "torch"
@@ -77,7 +77,7 @@ class Setting(msgspec.Struct, frozen=True):
             "frozen) or graph (captured in a CUDA graph and replayed)",
             "MODE",
             choices=("eager", "compile", "script", "max-autotune", "cpp-wrapper", "aot", "graph"),
-            label=Labelled.BARE,
+            label="bare",
             is_execution=True,
         ),
     ] = "eager"
@@ -88,7 +88,7 @@ class Setting(msgspec.Struct, frozen=True):
             "MODELZOO_BACKEND, else auto",
             "BACKEND",
             choices=("auto", "onednn", "blas"),
-            label=Labelled.BARE,
+            label="bare",
             is_execution=True,
         ),
     ] = "auto"
@@ -106,9 +106,9 @@ class Setting(msgspec.Struct, frozen=True):
             per_process=True,
         ),
     ] = None
-    channels_last: Annotated[
-        bool, Field("use the channels-last memory format", label=Labelled.NAMED, is_execution=True)
-    ] = False
+    channels_last: Annotated[bool, Field("use the channels-last memory format", label="named", is_execution=True)] = (
+        False
+    )
     weights: Annotated[
         Argument,
         Field(
@@ -131,7 +131,7 @@ class Setting(msgspec.Struct, frozen=True):
             "(weights are packed for it once)",
             "LIBRARY",
             choices=("default", "onednn"),
-            label=Labelled.NAMED,
+            label="named",
             is_execution=True,
         ),
     ] = "default"
@@ -142,7 +142,7 @@ class Setting(msgspec.Struct, frozen=True):
             "preloaded), tcmalloc or jemalloc",
             "NAME",
             choices=("default", "glibc", "tcmalloc", "jemalloc"),
-            label=Labelled.NAMED,
+            label="named",
         ),
     ] = "default"
     thp: Annotated[
@@ -151,7 +151,7 @@ class Setting(msgspec.Struct, frozen=True):
             "transparent huge pages: default (the system's), off, or on (large blocks)",
             "WHEN",
             choices=("default", "off", "on"),
-            label=Labelled.NAMED,
+            label="named",
         ),
     ] = "default"
     primitive_cache: Annotated[
@@ -161,21 +161,21 @@ class Setting(msgspec.Struct, frozen=True):
             "N",
             low=0,
             bits=31,
-            label=Labelled.NAMED,
+            label="named",
         ),
     ] = None
     stages: Annotated[
         bool,
         Field(
             "time the whole pipeline of the workload, from its raw input to its answer, and each stage of it",
-            label=Labelled.NAMED,
+            label="named",
         ),
     ] = False
     include_copies: Annotated[
         bool,
         Field(
             "time the copies of the inputs to an accelerator and of the outputs back as well",
-            label=Labelled.NAMED,
+            label="named",
             word="copies",
             per_process=True,
         ),
@@ -185,7 +185,7 @@ class Setting(msgspec.Struct, frozen=True):
         Field(
             "run with this interpreter and its torch, such as those that scripts/torch-env makes (default: this one)",
             "PATH",
-            label=Labelled.NAMED,
+            label="named",
             is_launch=True,
         ),
     ] = None
@@ -194,7 +194,7 @@ class Setting(msgspec.Struct, frozen=True):
         Field(
             "run in containers of this image of the suite (default: none)",
             "IMAGE",
-            label=Labelled.NAMED,
+            label="named",
             is_launch=True,
         ),
     ] = None
@@ -225,11 +225,11 @@ class Setting(msgspec.Struct, frozen=True):
         parts = [self.precision + (f"={self.method}" if self.method else "")]
         for name, declared in fields().items():
             value = getattr(self, name)
-            if declared.label is Labelled.IF_VARIED or value == DEFAULTS[name]:
+            if declared.label == "if varied" or value == DEFAULTS[name]:
                 continue
             shown = value_text(short[value] if declared.is_launch else value)
             named = (declared.word or option_name(name)) if value is True else f"{option_name(name)}={shown}"
-            parts.append(shown if declared.label is Labelled.BARE else named)
+            parts.append(shown if declared.label == "bare" else named)
         return " ".join(parts)
 
     def reference(self) -> Setting:
@@ -342,7 +342,7 @@ def labels(settings: Sequence[Setting], *, with_open: bool = True) -> list[str]:
     >>> labels([Setting(), Setting(threads=1)], with_open=False)
     ['fp32', 'fp32 threads=1']
     """
-    names = [name for name in SHOWN if name != "precision" and fields()[name].label is Labelled.IF_VARIED]
+    names = [name for name in SHOWN if name != "precision" and fields()[name].label == "if varied"]
     varied = [name for name in names if len({getattr(setting, name) for setting in settings}) > 1]
     options = sorted({name for setting in settings for name in setting.options})
     varied_options = [name for name in options if len({repr(setting.options.get(name)) for setting in settings}) > 1]

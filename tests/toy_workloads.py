@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from modelzoo.measure import schedule
 from modelzoo.measure.jobs import Event, OnEvent, Request
@@ -135,3 +136,15 @@ def _for_numpy(folder: Path, declaration: str) -> Workload:
 def numpy_setting(work: Workload) -> Setting:
     """fp32 by the numpy engine, with the weights in the workload's directory."""
     return Setting(weights=str(work.directory / "weights.npz"), threads=1, engine=NUMPY_ENGINE)
+
+
+def judging_words(folder: Path, pictures: int) -> list[str]:
+    """What judges a linear classifier, whose directory is the first word, on so many pictures below ``folder``."""
+    linear, random = folder / "linear", np.random.default_rng(0)
+    numpy_classifier(linear)
+    for number in range(pictures):
+        place = folder / "pictures" / f"class {number % 8}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype="uint8")).save(place / f"{number}.png")
+    named = ["--weights", str(linear / "weights.npz"), "--data", str(folder / "pictures")]
+    return [str(linear), "--engine", NUMPY_ENGINE, "--threads", "1", "--bf16=cast", *named]

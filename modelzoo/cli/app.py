@@ -14,7 +14,6 @@ import stat
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -55,84 +54,67 @@ def make_parser() -> Parser:
 
     Of the commands that measure, the module is imported when the command is called; ``--help`` does without.
     """
-    parser = _parser(
-        "modelzoo",
-        "Benchmark PyTorch inference: speed, which kernels and precision ran, and whether predictions stay right",
-    )
+    purpose = "Benchmark PyTorch inference: speed, which kernels and precision ran, and whether predictions stay right"
+    parser = Parser(prog="modelzoo", **help_texts("modelzoo", purpose))
     parser.add_argument("--version", action="version", version=__version__)
     add_completion(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, purpose in COMMANDS.items():
-        add = partial(_add_arguments, name)
-        commands.add_parser(name, help=purpose, add_arguments=add, **help_texts(name, purpose))
+        module = f"modelzoo.cli.{'options' if name in _SHOWING else 'measuring'}"
+        commands.add_parser(name, help=purpose, arguments=(module, f"add_{name}"), **help_texts(name, purpose))
     return parser
-
-
-def _add_arguments(command: str, parser: Parser) -> None:
-    module = import_module(f"modelzoo.cli.{'options' if command in _SHOWING else 'measuring'}")
-    getattr(module, f"add_{command}")(parser)
-
-
-def _parser(program: str, description: str) -> Parser:
-    return Parser(prog=program, **help_texts(program, description))
 
 
 def performance(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``performance.py``; exits the process."""
-    from modelzoo.cli import options, setting_options
-    from modelzoo.cli.measuring import OF_RUN
-    from modelzoo.workload.discovery import load_workload
-
-    def call() -> int:
-        work = load_workload(Path(script).resolve().parent)
-
-        def run(args: argparse.Namespace, how: options.Measurement, output: options.Output) -> int:
-            from modelzoo.cli.run import run_settings
-            from modelzoo.cli.selection import settings_of
-
-            return run_settings([(work, settings_of(args, work))], how, output)
-
-        defaults = work.defaults or f"batch {work.batch}"
-        parser = _parser("performance.py", f"Time {work.title}. Defaults: {defaults}")
-        setting_options.add_setting(parser)
-        setting_options.add_comparison(parser)
-        options.add_measurement(parser)
-        add_options(parser, options.Output, "label", "output")
-        add_options(parser, options.Measurement, "details")
-        add_options(parser, options.Output, "dry_run")
-        setting_options.add_workload_options(parser, work)
-        parser.show_first(*OF_RUN, *(f"--{option.name}" for option in work.options))
-        parser.calls(run, argparse.Namespace, options.Measurement, options.Output)
-        parser.set_defaults(precision=None)
-        return _call(parser, argv)
-
-    sys.exit(guard(call))
+    _call_script("performance.py", script, argv)
 
 
 def validate(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``validate.py``; exits the process."""
-    from modelzoo.cli import options, setting_options
-    from modelzoo.cli.measuring import OF_VALIDATE
+    _call_script("validate.py", script, argv)
+
+
+def _call_script(program: str, script: str, argv: Sequence[str] | None) -> None:
+    from modelzoo.cli import measuring, options, setting_options
     from modelzoo.workload.discovery import load_workload
 
     def call() -> int:
         work = load_workload(Path(script).resolve().parent)
 
-        def judge(args: argparse.Namespace, accuracy: options.Accuracy, output: options.Output) -> int:
+        def run(args: argparse.Namespace, how: options.Measurement | options.Accuracy, output: options.Output) -> int:
+            from modelzoo.cli.selection import settings_of
+
+            jobs = [(work, settings_of(args, work))]
+            if isinstance(how, options.Measurement):
+                from modelzoo.cli.run import run_settings
+
+                return run_settings(jobs, how, output)
             from modelzoo.cli.validate import judge_settings
 
-            setting = setting_options.make_setting(
-                args, work, setting_options.own_options(args), setting_options.precision_of(args)
-            )
-            return judge_settings([(work, (setting,))], accuracy, output)
+            return judge_settings(jobs, how, output)
 
-        parser = _parser("validate.py", f"Check the predictions of {work.title} against those of fp32")
+        is_timed = program == "performance.py"
+        timing = f"Time {work.title}. Defaults: {work.defaults or f'batch {work.batch}'}"
+        judging = f"Check the predictions of {work.title} against those of fp32"
+        parser = Parser(prog=program, **help_texts(program, timing if is_timed else judging))
         setting_options.add_setting(parser)
-        options.add_accuracy(parser)
+        if is_timed:
+            setting_options.add_comparison(parser)
+            options.add_measurement(parser)
+            add_options(parser, options.Output, "label", "output")
+            add_options(parser, options.Measurement, "details")
+            add_options(parser, options.Output, "dry_run")
+        else:
+            options.add_accuracy(parser)
         setting_options.add_workload_options(parser, work)
-        add_options(parser, options.Output, "label", "output")
-        parser.show_first(*OF_VALIDATE, *(f"--{option.name}" for option in work.options))
-        parser.calls(judge, argparse.Namespace, options.Accuracy, options.Output)
+        if not is_timed:
+            add_options(parser, options.Output, "label", "output")
+        first = measuring.OF_RUN if is_timed else measuring.OF_VALIDATE
+        parser.show_first(*first, *(f"--{option.name}" for option in work.options))
+        how = options.Measurement if is_timed else options.Accuracy
+        parser.calls(run, argparse.Namespace, how, options.Output)
+        parser.set_defaults(precision=None, **measuring.ONE_LIST)
         return _call(parser, argv)
 
     sys.exit(guard(call))

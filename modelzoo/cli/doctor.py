@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from rich.console import Console
 
-from modelzoo.cli.files import STDOUT, check_directory, output_file, print_document, print_text, write_output
+from modelzoo.cli.files import STDOUT, output_file, print_document, print_text, write_output
 from modelzoo.document import terminal
 from modelzoo.engines.torch import devices, switches
 from modelzoo.engines.torch.switches import check_precision
@@ -34,47 +34,20 @@ WATCH_SECONDS = 2.0
 def doctor(args: argparse.Namespace) -> int:
     """Run ``modelzoo doctor``; return the exit code, which is 0 even if there are warnings.
 
+    It takes about 40 s, or 5 s if the ceilings of this machine are known and ``--fresh`` is not given.
+
     Raises:
         EnvironmentProblem: torch cannot be imported, or the device cannot be used.
         UsageError: the file named by ``-o`` cannot be written, or there is no such kind of device.
     """
     target = output_file(args.output or None)
-    if target is not None:
-        check_directory(target)
     out = terminal.console()
-    report = examine(out, args.device, args.fresh)
-    if args.device != "cpu":
-        report = replace(report, accelerator=examine_device(out, args.device, report, args.fresh))
-    content = json.dumps(encode(report), indent=1)
-    if args.output == STDOUT:
-        terminal.show(document(report), out)
-        print_text(content)
-        return 0
-    print_document(document(report))
-    if target is not None:
-        write_output(target, content)
-    return 0
-
-
-def examine(out: Console, device: str, fresh: bool) -> DoctorReport:
-    """Examine this machine; takes about 40 s, or 5 s if its ceilings are known and ``fresh`` is not set.
-
-    Call it before torch is imported: fast-math variables are removed from this process's environment, so that the
-    fp32 ceilings are really those of fp32.
-
-    Args:
-        device: what is examined afterwards, as ``--device`` has it; that it is there is checked before anything else.
-        fresh: measure even if the ceilings are known.
-
-    Raises:
-        EnvironmentProblem: torch cannot be imported, or there is no such device.
-        UsageError: there is no such kind of device.
-    """
     machine = read_machine()
+    # Before torch is imported, so that the fp32 ceilings are really those of fp32.
     for name in FAST_MATH_VARIABLES:
         os.environ.pop(name, None)
     import_torch()
-    devices.check_device(device)
+    devices.check_device(args.device)
     with out.status("measuring the CPU usage of other programs …"):
         monitor = CpuUsageMonitor()
         time.sleep(WATCH_SECONDS)
@@ -89,11 +62,22 @@ def examine(out: Console, device: str, fresh: bool) -> DoctorReport:
                     machine,
                     progress=lambda series: status.update(progress_text(series)),
                 ),
-                fresh=fresh,
+                fresh=args.fresh,
             )
     libraries = read_libraries()
     warnings = tuple(diagnose(machine, libraries, usage, ceilings, probe_page_faults(), probe_torchvision()))
-    return DoctorReport(machine, libraries, usage, ceilings, kept, warnings)
+    report = DoctorReport(machine, libraries, usage, ceilings, kept, warnings)
+    if args.device != "cpu":
+        report = replace(report, accelerator=examine_device(out, args.device, report, args.fresh))
+    content = json.dumps(encode(report), indent=1)
+    if args.output == STDOUT:
+        terminal.show(document(report), out)
+        print_text(content)
+        return 0
+    print_document(document(report))
+    if target is not None:
+        write_output(target, content)
+    return 0
 
 
 def examine_device(out: Console, name: str, report: DoctorReport, fresh: bool) -> AcceleratorReport:

@@ -61,13 +61,6 @@ def say_where(stored: ResultFile, say: Callable[[str], object], *, details: bool
     say(f"result: {stored.path}")
 
 
-def ended_early(stored: ResultFile, count: int, what: str, hint: str = "") -> int:
-    """Say that the user interrupted a call, and where what had finished is; return the exit code."""
-    place = stored.path if stored.is_kept else "no file"
-    tell(f"modelzoo: interrupted; {count} finished {what} are in {place}{hint}")
-    return INTERRUPTED
-
-
 def stored_code(stored: ResultFile, code: int) -> int:
     """Return the exit code of a call; 2, after saying so, if its result is not in the file that was named."""
     if not stored.problem:
@@ -127,8 +120,15 @@ def print_text(text: str) -> None:
 
 
 def output_file(named: str | None) -> Path | None:
-    """Return the file that ``-o`` names; ``None``: stdout."""
-    return None if named in (None, STDOUT) else Path(named)
+    """Return the file that ``-o`` names, in a directory that exists; ``None``: stdout.
+
+    Raises:
+        UsageError: there is no such directory.
+    """
+    if named is None or named == STDOUT:
+        return None
+    check_directory(Path(named))
+    return Path(named)
 
 
 def format_of(asked: str | None, target: Path | None, formats: Sequence[str]) -> str:

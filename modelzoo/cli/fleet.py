@@ -29,10 +29,8 @@ from modelzoo.records.fleet import FleetComparison, FleetHost
 from modelzoo.records.race import Throughput
 from modelzoo.results import store
 from modelzoo.results.store import reserve
-from modelzoo.setting import Setting
 from modelzoo.views.exhibits import ExhibitWriter
 from modelzoo.views.fleet import comparison_document, open_text, ticks_text, total_line
-from modelzoo.workload import Workload
 
 COMPARISON, HOSTS = "fleet.json", "hosts"
 """In the directory that was named: the file that holds the comparison, and the directory of the hosts' results, which
@@ -164,45 +162,38 @@ def _check_weights(results: Sequence[HostResult]) -> None:
 def validate_command(
     args: argparse.Namespace, fleet: Fleet, divided: Shards, accuracy: Accuracy, output: Output
 ) -> int:
-    """Run ``modelzoo fleet validate``; return the exit code, that of ``modelzoo validate``."""
+    """Run ``modelzoo fleet validate``: judge each setting on all hosts, and write each shard as it comes.
+
+    Returns:
+        the exit code of ``modelzoo validate``.
+    """
     jobs, files = select_settings(args, "bf16"), ShardFiles(divided.shards_dir)
     kept = f"finished shards are kept in {divided.shards_dir}, run the same command again"
     judgements = Judgements(new_result(jobs, name=output.label), output.output)
+    out = judgements.out
     try:
         with connected(fleet.scheduler, kept) as cluster:
-            _greet(fleet.scheduler, cluster, judgements.out)
+            _greet(fleet.scheduler, cluster, out)
             requested = [(work, setting) for work, settings in jobs for setting in settings]
             for group, (work, setting) in enumerate(requested):
-                _judge(cluster, judgements, files, group, work, setting, accuracy, divided.shard_items)
+                started = records.now()
+                request, folder = make_judging(accuracy, work)
+                call = sharded_call(work, setting, request, divided.shard_items, accuracy.timeout)
+                writer = ExhibitWriter(folder, work.name)
+                with open_shards(call, writer.write) as shards:
+                    total, missing = len(shards.plan.shards), files.missing(shards)
+                    reused = total - len(missing)
+                    if reused:
+                        out.print(f"{reused} of {total} shards are in {files.directory} already")
+                    judged = cluster.judge(call, shards.plan, missing)
+                    for done, (result, exhibits) in enumerate(judged, start=reused + 1):
+                        files.write(result)
+                        for each in exhibits:
+                            writer.write(each)
+                        out.print(f"shard {done} of {total} is finished, by {result.by.host}")
+                    found = files.results(shards.plan)
+                    judgements.merge(work, setting, group, shards, found, writer, started, reused)
     except KeyboardInterrupt:
         tell(f"modelzoo: interrupted; {kept}")
         return INTERRUPTED
     return stored_code(judgements.stored, judgements.end())
-
-
-def _judge(
-    cluster: Cluster,
-    judgements: Judgements,
-    files: ShardFiles,
-    group: int,
-    work: Workload,
-    setting: Setting,
-    accuracy: Accuracy,
-    shard_items: int | None,
-) -> None:
-    """Judge one setting on all hosts, and write each shard as it comes."""
-    started, out = records.now(), judgements.out
-    judging = make_judging(accuracy, work)
-    call = sharded_call(work, setting, judging.request, shard_items, judging.timeout)
-    writer = ExhibitWriter(judging.output, work.name)
-    with open_shards(call, writer.write) as shards:
-        total, missing = len(shards.plan.shards), files.missing(shards)
-        reused = total - len(missing)
-        if reused:
-            out.print(f"{reused} of {total} shards are in {files.directory} already")
-        for done, judged in enumerate(cluster.judge(call, shards.plan, missing), start=reused + 1):
-            files.write(judged.result)
-            for each in judged.exhibits:
-                writer.write(each)
-            out.print(f"shard {done} of {total} is finished, by {judged.result.by.host}")
-        judgements.merge(work, setting, group, shards, files.results(shards.plan), writer, started, reused)

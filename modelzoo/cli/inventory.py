@@ -102,10 +102,10 @@ def _engines() -> list[tuple[str, ...]]:
 
 
 def _extras() -> list[tuple[str, ...]]:
-    found = {package: installed_version(package) for package in EXTRAS}
     return [
-        (package, found[package] or MISSING, purpose, "" if found[package] else f"pip install {package}")
+        (package, version or MISSING, purpose, "" if version else f"pip install {package}")
         for package, purpose in EXTRAS.items()
+        for version in (installed_version(package),)
     ]
 
 
@@ -125,7 +125,11 @@ def weights(args: argparse.Namespace) -> int:
     if args.action == "pin":
         return _pin(workloads, every=args.all)
     if args.action == "fetch":
-        _fetch(workloads, every=args.all)
+        for workload in workloads:
+            for checkpoint in _checkpoints(workload, args.all):
+                if checkpoints.find_checkpoint(checkpoint) is None:
+                    tell(f"fetching {checkpoint.name} ({checkpoint.size})")
+                    checkpoints.fetch_checkpoint(checkpoint)
     rows, errors, is_incomplete = _states(workloads, verify=args.action == "verify")
     print_document(document(rows, is_incomplete))
     for error in errors:
@@ -157,15 +161,6 @@ def _checkpoints(workload: Workload, every: bool) -> list[checkpoints.Checkpoint
     """The checkpoint of the default options, or every one."""
     default = workload.checkpoint(workload.option_values({}))
     return workload.checkpoints() if every else [default] if default is not None else []
-
-
-def _fetch(workloads: Sequence[Workload], every: bool) -> None:
-    """Download the checkpoints that are not on this machine: those of the default options, or every one."""
-    for workload in workloads:
-        for checkpoint in _checkpoints(workload, every):
-            if checkpoints.find_checkpoint(checkpoint) is None:
-                tell(f"fetching {checkpoint.name} ({checkpoint.size})")
-                checkpoints.fetch_checkpoint(checkpoint)
 
 
 def _pin(workloads: Sequence[Workload], every: bool) -> int:

@@ -44,7 +44,7 @@ OF_VALIDATE = (
     *("--precision", "--bf16", "--fp16", "--mode", "--engine", "--data", "--limit", "--tolerance", "--artifacts"),
     *("--explain", "--output"),
 )
-_ONE_LIST: dict[str, Any] = {"vary": [], "setting": [], "baseline": None}
+ONE_LIST: dict[str, Any] = {"vary": [], "setting": [], "baseline": None}
 """The options that name several settings, for commands that do not have them."""
 
 
@@ -95,7 +95,7 @@ def validate_options(parser: Parser) -> None:
     add_setting(parser)
     add_accuracy(parser)
     add_options(parser, Output, "label", "output")
-    parser.set_defaults(**_ONE_LIST)
+    parser.set_defaults(**ONE_LIST)
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -342,8 +342,8 @@ def add_check(parser: Parser) -> None:
     add_options(parser, Check, "json")
     add_options(parser, Output, "label", "dry_run")
     parser.show_first(*OF_CHECK)
-    parser.calls("check:check_command", Namespace, Check, Measurement, Output)
-    parser.set_defaults(precision=None, needs_all=True, **_ONE_LIST)
+    parser.calls("stored:check_command", Namespace, Check, Measurement, Output)
+    parser.set_defaults(precision=None, needs_all=True, **ONE_LIST)
 
 
 # fleet
@@ -371,14 +371,12 @@ def add_fleet(parser: Parser) -> None:
             add_options(command, Fleet, "scheduler")
             command.show_first(*OF_VALIDATE)
             command.calls("fleet:validate_command", Namespace, Fleet, Shards, Accuracy, Output)
-        elif name == "run":
+            continue
+        if name == "run":
             run_options(command)
-            add_options(command, Fleet)
-            command.show_first(*OF_RUN, "--json-dir")
-            command.calls("fleet:run_command", Namespace, Fleet)
         else:
             throughput_options(command)
             command.add_argument("-o", "--output", "--json", help=argparse.SUPPRESS)  # the error says what to give
-            add_options(command, Fleet)
-            command.show_first(*OF_THROUGHPUT, "--json-dir")
-            command.calls("fleet:throughput_command", Namespace, Fleet)
+        add_options(command, Fleet)
+        command.show_first(*(OF_RUN if name == "run" else OF_THROUGHPUT), "--json-dir")
+        command.calls(f"fleet:{name}_command", Namespace, Fleet)

@@ -11,6 +11,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
 from modelzoo.cli.files import tell
@@ -21,24 +22,25 @@ class Parser(argparse.ArgumentParser):
     """Reports errors in one line with exit code 2, and does not accept abbreviated options.
 
     Args:
-        add_arguments: adds the arguments when the parser first needs them, so that a command starts without the modules
-            of the others.
+        arguments: the module and the name of what adds the arguments when the parser first needs them, so that a
+            command starts without the modules of the others.
 
     The parsed arguments hold the name of the command, for errors that are found later, in ``command_name``; what is
     called, in ``command_function``; and in ``command_records`` what it is called with.
     """
 
-    def __init__(self, *, add_arguments: Callable[[Any], None] | None = None, **kwargs: Any):
+    def __init__(self, *, arguments: tuple[str, str] | None = None, **kwargs: Any):
         super().__init__(allow_abbrev=False, **kwargs)
         self.set_defaults(command_name=self.prog, command_records=(argparse.Namespace,))
-        self._add_arguments = add_arguments
+        self._arguments = arguments
         self.essential: frozenset[str] | None = None
 
     def complete(self) -> None:
         """Add the arguments, unless they have been added."""
-        add, self._add_arguments = self._add_arguments, None
-        if add is not None:
-            add(self)
+        arguments, self._arguments = self._arguments, None
+        if arguments is not None:
+            module, name = arguments
+            getattr(import_module(module), name)(self)
 
     def calls(self, function: str | Callable[..., int], *records: type) -> None:
         """Let the command be ``function``, called with these records of its options.
@@ -52,7 +54,7 @@ class Parser(argparse.ArgumentParser):
     def show_first(self, *options: str) -> None:
         """Let ``--help`` show these options and the required ones only, and ``--help-all``, which this adds, all."""
         self.essential = frozenset(("--help", "--help-all", *options))
-        self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options, and exit")
+        self.add_argument("--help-all", action="help", help="show all options, and exit")
 
     def format_help(self) -> str:
         shown = self.essential
@@ -70,6 +72,8 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse unknown arguments at once: of argparse, the parser above the command's would name its own help."""
         self.complete()
+        if "--help-all" in (args or ()):
+            self.essential = None
         problem = ended(self.prog, args or ())
         if problem is not None:
             self.error(problem)
@@ -93,14 +97,6 @@ class Parser(argparse.ArgumentParser):
 def help_pointer(program: str) -> str:
     """The end of an error about the command line."""
     return f" (see {program} --help)"
-
-
-class _HelpAll(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
-        assert isinstance(parser, Parser)
-        parser.essential = None
-        parser.print_help()
-        parser.exit()
 
 
 # Options that ended
@@ -144,8 +140,7 @@ def ended(command: str, words: Iterable[str]) -> str | None:
 
 SHELLS = ("bash", "zsh", "tcsh")
 FILES = ("FILE", "PATH", "RESULT", "SOURCE")
-DIRECTORIES = ("DIR",)
-"""Placeholders of arguments that are completed with names of files and of directories."""
+"""Placeholders of arguments that are completed with names of files; with those of directories, DIR is."""
 
 
 def add_completion(parser: argparse.ArgumentParser) -> None:
@@ -176,7 +171,7 @@ class _PrintCompletion(argparse.Action):
                 action.choices = list(offered[action.dest])
             elif action.metavar in FILES:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
-            elif action.metavar in DIRECTORIES:
+            elif action.metavar == "DIR":
                 action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
         print(shtab.complete(parser, shell=str(values)))
         parser.exit()

@@ -12,7 +12,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
 
-import msgspec
 from rich.console import Console
 
 from modelzoo.cli import files
@@ -70,12 +69,23 @@ def run_settings(jobs: Jobs, how: Measurement, output: Output) -> int:
             files.tell(f"modelzoo: error: {failed.error}")
             return 2
         rows = summary.rows(stored.result)
-        _show(stored, rows, out, how, output.output)
+        blocks = run_document(stored.result, rows, details=how.details) if rows else []
+        blocks += run_kernels(stored.result) if how.details or how.profiling else []
+        terminal.show(blocks, out)
+        try:
+            plot = scatter.roofline_of(stored.result)
+            if plot is not None:
+                out.print(f"roofline: {plot.write(stored.path.with_suffix('.svg'))}")
+        except OSError as error:  # the disk is full
+            out.print(f"no roofline: its file cannot be written: {error.strerror}")
+        files.write_reproducers(stored.path, stored.result, out.print)
+        files.say_where(stored, out.print, details=not how.details)
+        for line in baseline_lines(rows):
+            out.print(line)
+        files.print_result(stored, files.result_lines(stored.result, rows), output.output)
         return exit_code(stored.result, rows, how.strict)
 
-    return measured(
-        stored, lambda progress: measure_session(jobs, how, stored, progress), show, lambda: len(stored.result.runs)
-    )
+    return measured(stored, lambda progress: measure_session(jobs, how, stored, progress), show)
 
 
 def show_plan(jobs: Jobs, how: Measurement) -> int:
@@ -85,23 +95,6 @@ def show_plan(jobs: Jobs, how: Measurement) -> int:
     budget = schedule.budget(requests, effort)
     files.print_document(plan_of_run(files.new_result(jobs), machine, effort, budget, validates=how.validate))
     return 0
-
-
-def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, how: Measurement, output: str | None) -> None:
-    blocks = run_document(stored.result, rows, details=how.details) if rows else []
-    blocks += run_kernels(stored.result) if how.details or how.profiling else []
-    terminal.show(blocks, out)
-    try:
-        plot = scatter.roofline_of(stored.result)
-        if plot is not None:
-            out.print(f"roofline: {plot.write(stored.path.with_suffix('.svg'))}")
-    except OSError as error:  # the disk is full
-        out.print(f"no roofline: its file cannot be written: {error.strerror}")
-    files.write_reproducers(stored.path, stored.result, out.print)
-    files.say_where(stored, out.print, details=not how.details)
-    for line in baseline_lines(rows):
-        out.print(line)
-    files.print_result(stored, files.result_lines(stored.result, rows), output)
 
 
 def exit_code(result: Result, rows: Sequence[SummaryRow], strict: bool) -> int:
@@ -117,7 +110,7 @@ def measured(
     stored: ResultFile,
     measure: Callable[[LiveProgress], None],
     show: Callable[[Console, bool], int],
-    finished: Callable[[], int],
+    finished: Callable[[Result], Sequence[object]] = lambda result: result.runs,
     what: str = "runs",
     hint: str = "",
     *,
@@ -130,7 +123,7 @@ def measured(
         stored: the result, which ``measure`` adds to.
         measure: measures everything.
         show: prints what was found, and returns the exit code; it is told whether the measurement ended early.
-        finished: counts what has been measured.
+        finished: returns what has been measured.
         what: what that is called.
         hint: what to do after an interruption.
         is_live: whether the progress is a block on the terminal.
@@ -146,12 +139,16 @@ def measured(
             measure(progress)
         except (KeyboardInterrupt, ModelzooError) as error:
             problem = error
-    if isinstance(problem, ModelzooError) and not finished():
+    if isinstance(problem, ModelzooError) and not finished(stored.result):
         raise problem
     code = files.stored_code(stored, show(out, problem is not None))
     if isinstance(problem, ModelzooError):
         raise problem
-    return code if problem is None else files.ended_early(stored, finished(), what, hint)
+    if problem is None:
+        return code
+    place = stored.path if stored.is_kept else "no file"
+    files.tell(f"modelzoo: interrupted; {len(finished(stored.result))} finished {what} are in {place}{hint}")
+    return files.INTERRUPTED
 
 
 def measure_session(jobs: Jobs, how: Measurement, stored: ResultFile, progress: LiveProgress) -> None:
@@ -162,11 +159,12 @@ def measure_session(jobs: Jobs, how: Measurement, stored: ResultFile, progress: 
         EnvironmentProblem: the clocks cannot be locked; nothing has been started.
         KeyboardInterrupt: the user interrupted it; designs that had not ended say so.
     """
-    judging = {work.name: make_judging(how.accuracy, work) for work, _ in jobs if how.validate}
+    for work, _ in jobs if how.validate else ():
+        make_judging(how.accuracy, work)  # what is wrong with it is said before anything runs
     requests, effort = planned(jobs, how, facts.read_machine())
     with sensors.locked_clocks(how.lock_clocks):
         try:
-            spent = _judge(requests if how.validate else (), judging, effort, stored, progress)
+            spent = _judge(requests if how.validate else (), how.accuracy, effort, stored, progress)
             progress.begin(schedule.budget(requests, effort), effort.processes, spent)
             for outcome in schedule.measure(requests, effort, progress.update, spent):
                 if isinstance(outcome, Design):
@@ -213,7 +211,7 @@ def planned(jobs: Jobs, how: Measurement, machine: Machine) -> tuple[list[Reques
 
 
 def _judge(
-    requests: Sequence[Request], judging: dict[str, Judging], effort: Effort, stored: ResultFile, progress: LiveProgress
+    requests: Sequence[Request], accuracy: Accuracy, effort: Effort, stored: ResultFile, progress: LiveProgress
 ) -> float:
     """Judge settings, before any is timed: how long it takes is known only when it is done.
 
@@ -228,8 +226,7 @@ def _judge(
     for request in requests:
         for group, setting in enumerate(request.settings, request.first_group):
             if setting != setting.reference():
-                how = judging[request.workload.name]
-                stored.add(judge_setting(request.workload, setting, group, how, progress.judging))
+                stored.add(judge_setting(request.workload, setting, group, accuracy, progress.judging))
     spent = perf_counter() - started
     if effort.budget is None:
         return 0.0
@@ -241,16 +238,8 @@ def _judge(
 # Judging
 
 
-class Judging(msgspec.Struct, frozen=True):
-    """How predictions are judged, the directory that images and plots are written to, and ``--timeout``."""
-
-    request: ValidityRequest
-    output: Path
-    timeout: float | None
-
-
-def make_judging(accuracy: Accuracy, workload: Workload) -> Judging:
-    """Return what the options ask for; the output directory exists afterwards.
+def make_judging(accuracy: Accuracy, workload: Workload) -> tuple[ValidityRequest, Path]:
+    """Return how predictions are judged, and the directory that images and plots are written to; it exists afterwards.
 
     Raises:
         UsageError: a value is out of range, a path does not exist or cannot be written to.
@@ -281,7 +270,7 @@ def make_judging(accuracy: Accuracy, workload: Workload) -> Judging:
         explain=accuracy.explain,
         skip_bad=accuracy.skip_bad,
     )
-    return Judging(request, output, accuracy.timeout)
+    return request, output
 
 
 def tolerances(given: Sequence[str]) -> dict[str, float]:
@@ -298,16 +287,17 @@ def tolerances(given: Sequence[str]) -> dict[str, float]:
     return values
 
 
-def judge_setting(work: Workload, setting: Setting, group: int, judging: Judging, on_event: OnEvent) -> ValidityEntry:
+def judge_setting(work: Workload, setting: Setting, group: int, accuracy: Accuracy, on_event: OnEvent) -> ValidityEntry:
     """Judge one setting in a fresh process, and write its images and tables.
 
     If it fails, the entry holds the error.
     """
     started = now()
-    writer = ExhibitWriter(judging.output, work.name)
     try:
-        request = Request(work, (setting,), Plan(), timeout=judging.timeout)
-        report = calls.validate(request, judging.request, on_event, writer.write)
+        wanted, directory = make_judging(accuracy, work)
+        writer = ExhibitWriter(directory, work.name)
+        request = Request(work, (setting,), Plan(), timeout=accuracy.timeout)
+        report = calls.validate(request, wanted, on_event, writer.write)
     except ModelzooError as error:
         return ValidityEntry(work.name, group, setting, exit_code=2, error=str(error), started=started, ended=now())
     return judged_entry(work, setting, group, report, writer, started)

@@ -176,7 +176,7 @@ def throughput(args: argparse.Namespace, wanted: Instances, how: Measurement, ou
         end(wanted.plot, stored, scatter.frontier(stored.result), out)
         return 0
 
-    return measured(stored, measure, show, lambda: len(throughputs.of(stored.result).runs), "rounds of configurations")
+    return measured(stored, measure, show, lambda result: throughputs.of(result).runs, "rounds of configurations")
 
 
 def _new(args: argparse.Namespace, wanted: Instances, label: str) -> tuple[Workload, Result]:
@@ -276,7 +276,7 @@ def load(args: argparse.Namespace, wanted: Requests, how: Measurement, output: O
         stored,
         lambda progress: _measure(site, stored, progress),
         show,
-        lambda: len(loads.of(stored.result).runs),
+        lambda result: loads.of(result).runs,
         is_live=False,
     )
 

@@ -1,4 +1,6 @@
-"""``modelzoo report``: show stored results, and ``modelzoo compare``: are they different? Neither imports torch."""
+"""What stored results show: ``modelzoo report``, ``modelzoo compare``: are they different?, and ``modelzoo check``: is
+one build slower, or wrong, compared with another one? Only ``check`` measures, both builds here, interleaved.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,10 @@ import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modelzoo.cli import files
-from modelzoo.cli.options import FORMATS, REPORT_FORMATS
+from modelzoo.cli.options import FORMATS, REPORT_FORMATS, Measurement, Output
 from modelzoo.comparison.compare import (
     MORE,
     NAMES,
@@ -22,6 +25,7 @@ from modelzoo.comparison.compare import (
     Gate,
     Question,
     compare,
+    compare_interleaved,
     fits,
     gate,
 )
@@ -32,12 +36,21 @@ from modelzoo.document import Block, Section, terminal
 from modelzoo.document.written import markdown
 from modelzoo.errors import InputError, UsageError
 from modelzoo.formatting import for_people, printable
+from modelzoo.frozen import replace
 from modelzoo.option import fraction
 from modelzoo.records.run import Result
 from modelzoo.results import store, tuning
 from modelzoo.results.refusals import ALLOWABLE, Metric, Obstacle
 from modelzoo.views import export
-from modelzoo.views.compare import document
+from modelzoo.views.compare import check_document, document
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from modelzoo.cli.measuring import Check
+    from modelzoo.cli.selection import Jobs
+    from modelzoo.comparison.machines import Price
+    from modelzoo.views.page import ResultSet
 
 # report
 
@@ -55,11 +68,10 @@ def report(args: argparse.Namespace) -> int:
         given = [file for path in args.results for file in files.result_files(Path(path))]
         if any(target.resolve() == file.resolve() for file in given):
             raise UsageError(f"{target} is one of the results; name another file with -o FILE")
-        files.check_directory(target)
     if form == "html":
         if target is None:
             raise UsageError("--format html is a page; name its file with -o FILE")
-        return _write_page(args, target)
+        return _report_page(args, target)
     for option in ("redact", "price"):
         if getattr(args, option):
             raise UsageError(f"--{option} concerns the page only; name its file with -o FILE.html")
@@ -116,11 +128,9 @@ def _print(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write_page(args: argparse.Namespace, target: Path) -> int:
-    from modelzoo.document.written import html
-    from modelzoo.views.page import MOST_IN_FULL, ResultSet, page
+def _report_page(args: argparse.Namespace, target: Path) -> int:
+    from modelzoo.views.page import MOST_IN_FULL, ResultSet
     from modelzoo.views.plots.lines import moment
-    from modelzoo.views.redaction import anonymous
 
     if args.details or args.kernels:
         raise UsageError("a page has all details; leave out --details and --kernels")
@@ -132,12 +142,21 @@ def _write_page(args: argparse.Namespace, target: Path) -> int:
         stored = [StoredResult(file, result) for file, result in files.read_all([path])]
         stored.sort(key=lambda each: moment(each.result.created))
         given.append(ResultSet(name, tuple(stored), Path(path).is_dir()))
-    prices = files.read_prices(args.price)
-    if args.redact:
-        given, prices = anonymous(given, prices)
-    files.write_output(target, html(page(given, Question(), prices)))
-    files.print_lines([f"page: {target}"])
+    _write_page(given, Question(), files.read_prices(args.price), args.redact, target)
     return 0
+
+
+def _write_page(
+    given: Sequence[ResultSet], question: Question, prices: tuple[Price, ...], redact: bool, target: Path
+) -> None:
+    from modelzoo.document.written import html
+    from modelzoo.views.page import page
+    from modelzoo.views.redaction import anonymous
+
+    if redact:
+        given, prices = anonymous(given, prices)
+    files.write_output(target, html(page(given, question, prices)))
+    files.print_lines([f"page: {target}"])
 
 
 # compare
@@ -159,9 +178,7 @@ def compare_command(args: argparse.Namespace) -> int:
     """
     target = files.output_file(args.output)
     form = files.format_of(args.format, target, (*FORMATS, "html"))
-    if target is not None:
-        files.check_directory(target)
-    elif form == "html":
+    if form == "html" and target is None:
         raise UsageError("--format html is a page; name its file with -o FILE")
     if form == "html" and args.details:
         raise UsageError("a page has all details; leave out --details")
@@ -172,7 +189,7 @@ def compare_command(args: argparse.Namespace) -> int:
     base, *others = sides = read_sides([args.base, *args.others], allowed)
     question = _question(args, allowed)
     if form == "html":
-        from modelzoo.views.page import MOST_IN_FULL, ResultSet, page
+        from modelzoo.views.page import MOST_IN_FULL, ResultSet
 
         if len(sides) > MOST_IN_FULL:
             raise UsageError(f"a page compares up to {MOST_IN_FULL} sides; name fewer, or another format")
@@ -182,15 +199,9 @@ def compare_command(args: argparse.Namespace) -> int:
         comparison = compare(base, other, question, (priced[0], priced[number]) if priced else ())
         judged.append((comparison, gate(comparison, conditions)))
     if form == "html" and target is not None:
-        from modelzoo.document.written import html
-        from modelzoo.views.redaction import anonymous
-
         # What was judged comes first, because the last result of a side is shown in full.
         given = [ResultSet(side.name, (*side.judged, *side.results)) for side in sides]
-        if args.redact:
-            given, prices = anonymous(given, prices)
-        files.write_output(target, html(page(given, question, prices)))
-        files.print_lines([f"page: {target}"])
+        _write_page(given, question, prices, args.redact, target)
     else:
         files.deliver(
             rendered(judged, form, lambda found, each: document(found, each, details=args.details), target), target
@@ -314,3 +325,69 @@ def rendered(
     if form == "markdown":
         return markdown(blocks)
     return terminal.text(blocks, colour=target is None and sys.stdout.isatty())
+
+
+# check
+
+SECONDS_PER_WORKLOAD, MOST_SECONDS = 300.0, 900.0
+"""The default budget."""
+
+
+def check_command(args: argparse.Namespace, wanted: Check, how: Measurement, output: Output) -> int:
+    """Run ``modelzoo check``.
+
+    Returns:
+        0 if no row meets a condition of ``--fail-on``, 1 if one does, 2 if nothing could be compared or a process
+        failed, 130 if the user interrupted it.
+
+    Raises:
+        ModelzooError: an option is not valid, or an environment cannot be made; nothing has been measured.
+    """
+    from modelzoo.cli.measuring import FAIL_ON
+    from modelzoo.cli.run import measure_session, measured, show_plan
+    from modelzoo.cli.selection import select_settings
+    from modelzoo.measure import builds
+
+    target = files.output_file(output.output)
+    asked = wanted.format or (None if target is None else files.SUFFIXES.get(target.suffix, "markdown"))
+    form = files.format_of(asked, target, FORMATS)
+    conditions, allowed = fail_on(wanted.fail_on or FAIL_ON, "latency"), allowances(wanted.allow)
+    for name in ("python", "image"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"--{name}: name the two sides with --base and --head")
+    plain = select_settings(args, "fp32")  # before minutes are spent on environments
+    base = builds.parse_build("--base", wanted.base, wanted.base_env)
+    head = builds.parse_build("--head", wanted.head, wanted.head_env)
+    if how.effort.budget is None and how.effort.processes is None:
+        budget = min(MOST_SECONDS, SECONDS_PER_WORKLOAD * len(plain))
+        how = replace(how, effort=replace(how.effort, budget=budget))
+    if output.dry_run:
+        return show_plan(_both(plain, base.interpreter, head.interpreter), how)
+    jobs = _both(plain, *builds.interpreters(base, head, files.tell))
+    result = files.new_result(jobs, name=output.label)
+    stored = store.ResultFile(files.result_path(wanted.json, result.created, "--json"), result, "--json")
+
+    def show(out: Console, ended_early: bool) -> int:
+        ran = StoredResult(files.path_text(stored.path), stored.result)
+        found = compare_interleaved(ran, ("base", "head"), allowed)
+        judged, titles = gate(found, conditions), (base.title, head.title)
+
+        def page(found: Comparison, judged: Gate) -> list[Block]:
+            return check_document(stored.result, found, judged, titles, details=how.details)
+
+        try:
+            files.deliver(rendered([(found, judged)], form, page, target), target)
+        finally:
+            files.write_reproducers(stored.path, stored.result, files.tell)
+            files.say_where(stored, files.tell)
+        if any(judged.failures):
+            return 1
+        return 2 if judged.exit_code or any(run.error for run in stored.result.runs) else 0
+
+    return measured(stored, lambda progress: measure_session(jobs, how, stored, progress), show)
+
+
+def _both(plain: Jobs, base: str | None, head: str | None) -> Jobs:
+    """Each workload with two settings, of the baseline and of the other side."""
+    own = [None if python == sys.executable else python for python in (base, head)]
+    return [(work, tuple(setting.replace(python=python) for python in own)) for work, (setting,) in plain]

@@ -49,7 +49,7 @@ def tune(args: argparse.Namespace, wanted: Tune, accuracy: Accuracy, output: Out
         stages, left = race.sizes(len(result.requested) - 1), _left(tuning.of(result))
         print_document(plan_of_search(result, facts.read_machine(), stages, left))
         return 0
-    judging = make_judging(accuracy, work)
+    make_judging(accuracy, work)  # what is wrong with it is said before anything runs
     if wanted.resume:
         stored = _resumed(Path(wanted.resume), wanted, work, base)
     else:
@@ -65,7 +65,7 @@ def tune(args: argparse.Namespace, wanted: Tune, accuracy: Accuracy, output: Out
         Search(
             stored,
             work,
-            lambda setting, group: judge_setting(work, setting, group, judging, progress.judging),
+            lambda setting, group: judge_setting(work, setting, group, accuracy, progress.judging),
             progress.update,
             finished,
             accuracy.timeout,
@@ -83,7 +83,7 @@ def tune(args: argparse.Namespace, wanted: Tune, accuracy: Accuracy, output: Out
         return 0
 
     hint = f"; continue with: modelzoo tune {args.workload} --resume {stored.path}"
-    return measured(stored, measure, show, lambda: len(stored.result.runs), hint=hint)
+    return measured(stored, measure, show, hint=hint)
 
 
 def _new(

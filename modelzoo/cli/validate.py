@@ -94,19 +94,20 @@ def judge_settings(jobs: Jobs, accuracy: Accuracy, output: Output) -> int:
         0 if all are valid or only numbers were judged, 1 if one is not valid, 2 if one is inconclusive or could not be
         judged, which counts as worse than not valid.
     """
-    judging = [make_judging(accuracy, work) for work, _ in jobs]
+    for work, _ in jobs:
+        make_judging(accuracy, work)  # what is wrong with it is said before anything runs
     judgements = Judgements(files.new_result(jobs, name=output.label), output.output)
-    requested = [(work, setting, how) for (work, settings), how in zip(jobs, judging) for setting in settings]
+    requested = [(work, setting) for work, settings in jobs for setting in settings]
 
     def measure(progress: LiveProgress) -> None:
-        for group, (work, setting, how) in enumerate(requested):
-            judgements.add(judge_setting(work, setting, group, how, progress.judging))
+        for group, (work, setting) in enumerate(requested):
+            judgements.add(judge_setting(work, setting, group, accuracy, progress.judging))
 
     return measured(
         judgements.stored,
         measure,
         lambda out, ended_early: 0 if ended_early else judgements.end(),
-        lambda: len(judgements.stored.result.validity),
+        lambda result: result.validity,
         "accuracy checks",
         out=judgements.out,
     )
@@ -125,9 +126,9 @@ def judge_part(jobs: Jobs, part: tuple[int, int], accuracy: Accuracy, output: st
         raise UsageError("--shard divides the data set of one workload in one setting; name only one of each")
     files.check_directory(Path(output))
     ((work, (setting,)),) = jobs
-    judging, out = make_judging(accuracy, work), terminal.console()
-    call = sharded_call(work, setting, judging.request, timeout=judging.timeout)
-    writer = ExhibitWriter(judging.output, work.name)
+    (request, directory), out = make_judging(accuracy, work), terminal.console()
+    call = sharded_call(work, setting, request, timeout=accuracy.timeout)
+    writer = ExhibitWriter(directory, work.name)
     live = LiveProgress(out, files.new_result(jobs))
     with live as progress, open_shards(call, writer.write, progress.judging) as shards:
         results = tuple(shards.judge(each) for each in part_of(shards.plan, number, count))
@@ -156,9 +157,10 @@ def merge_parts(args: argparse.Namespace, accuracy: Accuracy, output: Output) ->
     started, parts = now(), {path: read_part(path) for path in args.merge}
     call = parts[args.merge[0]].call
     work = load_workload(find_workload(call.workload))
-    judging = make_judging(replace(accuracy, data=accuracy.data or call.request.data, limit=call.request.limit), work)
-    call = replace(call, request=replace(call.request, data=judging.request.data))
-    writer = ExhibitWriter(judging.output, work.name)
+    accuracy = replace(accuracy, data=accuracy.data or call.request.data, limit=call.request.limit)
+    request, directory = make_judging(accuracy, work)
+    call = replace(call, request=replace(call.request, data=request.data))
+    writer = ExhibitWriter(directory, work.name)
     with open_shards(call, writer.write) as shards:
         results = whole(shards.plan, call, parts)
         judgements = Judgements(files.new_result([(work, (call.setting,))], name=output.label), output.output)

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median, stdev
 
-import msgspec
-
 from modelzoo import stats
 from modelzoo.comparison.conditions import Difference, conditions
 from modelzoo.comparison.estimate import Row, Side, StoredResult
@@ -82,11 +80,8 @@ MOST_UNLIKE = 3
 """Differences between two kinds that are named."""
 
 
-class _Subject(msgspec.Struct, frozen=True):
-    """What hosts are compared in: log seconds of a batch or of an item, and the processes that tell what it ran on."""
-
-    level: float
-    side: SideSetting
+_Subject = tuple[float, SideSetting]
+"""What hosts are compared in: log seconds of a batch or of an item, and the processes that tell what it ran on."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +98,9 @@ class HostResult:
         if isinstance(self.result.payload, Throughput):
             of_group = {each.groups[0]: each for each in sides}
             return {
-                " ".join(filter(None, (row.setting, row.configuration.name))): _Subject(
-                    -math.log(row.throughput.value), of_group[row.configuration.group]
+                " ".join(filter(None, (row.setting, row.configuration.name))): (
+                    -math.log(row.throughput.value),
+                    of_group[row.configuration.group],
                 )
                 for row in rows(self.result)
                 if row.throughput is not None and row.is_final and row.configuration.group in of_group
@@ -113,7 +109,7 @@ class HostResult:
         for each in sides:
             levels = [math.log(median(run.steady)) for runs in each.sessions for run in runs if run.steady]
             if levels:
-                found[f"{each.workload} {each.label}"] = _Subject(fmean(levels), each)
+                found[f"{each.workload} {each.label}"] = fmean(levels), each
         return found
 
 
@@ -175,9 +171,7 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
         missing += [NotTimed(lacking, key)] if lacking else []
     if len(timed) < LEAST_HOSTS:
         return HostKind(name, names, uncompared="fewer than three were timed", missing=tuple(missing))
-    found = host_ratios(
-        [[each.subjects[key].level if key in each.subjects else None for key in keys] for each in timed]
-    )
+    found = host_ratios([[each.subjects[key][0] if key in each.subjects else None for key in keys] for each in timed])
     compared = [
         _level(each.host, subject, speed)
         for number, subject in enumerate(["", *keys] if len(keys) > 1 else [""])
@@ -193,7 +187,7 @@ def _kind(members: Sequence[HostResult]) -> HostKind:
         names,
         levels=tuple(compared),
         differences=tuple(each for index in odd for each in _differences(timed, index)),
-        spread=stdev(fmean(each.subjects[key].level for key in whole) for each in timed) if whole else None,
+        spread=stdev(fmean(each.subjects[key][0] for key in whole) for each in timed) if whole else None,
         missing=tuple(missing),
     )
 
@@ -213,22 +207,22 @@ def _unlike(largest: Sequence[HostResult], members: Sequence[HostResult]) -> tup
     key = next((key for key in base if key in other), None)
     if members is largest or key is None:
         return ()
-    found = _apart(_row(key, base[key].side, other[key].side))
+    found = _apart(_row(key, base[key][1], other[key][1]))
     return tuple(HostDifference(members[0].host, each.name, each.other, each.base) for each in found[:MOST_UNLIKE])
 
 
 def _differences(hosts: Sequence[HostResult], index: int) -> list[HostDifference]:
     """The conditions of one host that none of the others has, the most decisive first."""
     here, pairs = hosts[index], []
-    for key, subject in here.subjects.items():
-        others = [each.subjects[key].side for each in hosts if each is not here and key in each.subjects]
+    for key, (_, side) in here.subjects.items():
+        others = [each.subjects[key][1] for each in hosts if each is not here and key in each.subjects]
         if others:
             joined = replace(
                 others[0],
                 sessions=tuple(runs for side in others for runs in side.sessions),
                 results=tuple(result for side in others for result in side.results),
             )
-            pairs.append(_row(key, joined, subject.side))
+            pairs.append(_row(key, joined, side))
     found = [HostDifference(here.host, each.name, each.other, each.base) for each in _apart(*pairs)]
     return found[:MOST_DIFFERENCES]
 

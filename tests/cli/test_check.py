@@ -12,7 +12,7 @@ from calls import Call, called
 from interleaved_sides import checked
 from places import ROOT
 
-from modelzoo.cli import check
+from modelzoo.cli import run as session
 from modelzoo.cli.options import Measurement
 from modelzoo.cli.selection import Jobs
 from modelzoo.errors import WorkerError
@@ -40,7 +40,7 @@ def measures(monkeypatch: pytest.MonkeyPatch) -> Measure:
             for run in result.runs:
                 stored.add(replace(run, workload="mlp", requested=jobs[0][1][run.group]))
 
-        monkeypatch.setattr(check, "measure_session", measure)
+        monkeypatch.setattr(session, "measure_session", measure)
         return calls
 
     return prepare
@@ -110,13 +110,13 @@ def test_a_side_that_crashes_fails_whatever_the_conditions(measures: Measure) ->
 def test_an_interrupted_check_keeps_and_shows_what_it_has(measures: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the other commands that measure do."""
     measures(toy())
-    complete = check.measure_session
+    complete = session.measure_session
 
     def interrupted(*args: object) -> None:
         complete(*args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(check, "measure_session", interrupted)
+    monkeypatch.setattr(session, "measure_session", interrupted)
     code, out, err = checking()
     assert (code, "head compared with base" in out) == (130, True)
     assert "modelzoo: interrupted; 16 finished runs are in " in err

@@ -8,13 +8,11 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from dask_cluster import DaskCluster, started
-from PIL import Image
 from places import ROOT
 from processes import SECONDS, call, processes_with, until
-from toy_workloads import NUMPY_ENGINE, numpy_classifier, odd_numpy
+from toy_workloads import NUMPY_ENGINE, judging_words, odd_numpy
 
 from modelzoo.results import store
 
@@ -44,21 +42,12 @@ def hosts(cluster: DaskCluster, numpy_engine: None) -> DaskCluster:
 @pytest.fixture(scope="module")
 def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What judges a classifier on 40 pictures, each of which takes a while."""
-    parent = tmp_path_factory.mktemp("judged")
-    folder = parent / "linear"
-    folder.mkdir()
-    numpy_classifier(folder)
-    declaration = folder / "workload.py"
+    found = judging_words(tmp_path_factory.mktemp("judged"), PICTURES)
+    declaration = Path(found[0]) / "workload.py"
     declaration.write_text(
         declaration.read_text().replace("    import torch\n", "    import time, torch\n    time.sleep(0.05)\n")
     )
-    random = np.random.default_rng(0)
-    for number in range(PICTURES):
-        place = parent / "pictures" / f"class {number % 8}"
-        place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype="uint8")).save(place / f"{number}.png")
-    named = ["--weights", str(folder / "weights.npz"), "--data", str(parent / "pictures")]
-    return [str(folder), "--engine", NUMPY_ENGINE, "--threads", "1", "--bf16=cast", *named]
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,7 @@ from processes import processes_with, until
 from toy_workloads import NUMPY_ENGINE, odd_numpy
 
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.fleet import task
-from modelzoo.fleet.cluster import Cluster, is_open
+from modelzoo.fleet.cluster import Cluster, Host, _use_own_environment, about, is_open
 from modelzoo.frozen import replace
 
 HERE = {"packages": {"python": "3.11.7.final.0", "dask": "2026.8.0", "distributed": "2026.8.0"}}
@@ -25,7 +24,7 @@ class FakeClient:
     """Two workers, of which the second one differs."""
 
     def __init__(self, worker: object = WORKER, versions: object = HERE, host: object = None) -> None:
-        self._worker, self._versions, self._host = worker, versions, host or task.about()
+        self._worker, self._versions, self._host = worker, versions, host or about()
 
     def wait_for_workers(self, count: int, timeout: float) -> None:
         pass
@@ -37,7 +36,7 @@ class FakeClient:
         return {"client": HERE, "workers": {"a": HERE, "b": self._versions}}
 
     def run(self, function: object, **options: object) -> dict[str, Any]:
-        return {"a": replace(task.about(), name="zoo0"), "b": self._host}
+        return {"a": replace(about(), name="zoo0"), "b": self._host}
 
 
 def other(**packages: str) -> dict[str, Any]:
@@ -53,7 +52,7 @@ def other(**packages: str) -> dict[str, Any]:
         ({"worker": {**WORKER, "nthreads": 8}}, "was not started with 'dask worker tcp://here:1 --nworkers 1 --nthr"),
         ({"worker": {**WORKER, "resources": {}}}, "was not started with 'dask worker tcp://here:1 "),
         ({"host": ModuleNotFoundError("No module named 'modelzoo'")}, "w0 cannot import modelzoo: No module named"),
-        ({"host": task.Host("zoo1", {"modelzoo": "9"}, is_slow=False)}, "host zoo1 has modelzoo: 9 instead of "),
+        ({"host": Host("zoo1", {"modelzoo": "9"}, is_slow=False)}, "host zoo1 has modelzoo: 9 instead of "),
     ],
 )
 def test_a_worker_that_differs_is_named(differs: dict[str, Any], problem: str) -> None:
@@ -66,10 +65,10 @@ def test_a_worker_that_differs_is_named(differs: dict[str, Any], problem: str) -
 
 def test_hosts_are_called_by_their_names() -> None:
     """With the name of the Dask worker if several are on one host; those that wake up often are known."""
-    cluster = Cluster(FakeClient(host=task.Host("zoo1", task.about().facts, is_slow=True)), "tcp://here:1", "")
+    cluster = Cluster(FakeClient(host=Host("zoo1", about().facts, is_slow=True)), "tcp://here:1", "")
     assert [member.name for member in cluster.members] == ["zoo0", "zoo1"]
     assert "zoo1" in [each.name for each in cluster.members if each.is_slow]
-    cluster = Cluster(FakeClient(host=replace(task.about(), name="zoo0")), "tcp://here:1", "")
+    cluster = Cluster(FakeClient(host=replace(about(), name="zoo0")), "tcp://here:1", "")
     assert [member.name for member in cluster.members] == ["zoo0 (w0)", "zoo0 (w0)"]
 
 
@@ -93,8 +92,8 @@ def test_what_the_nanny_sets_does_not_reach_what_is_measured(monkeypatch: pytest
     """It limits threads and tunes the allocator; a value of the user's own stays."""
     for name, value in (("MALLOC_TRIM_THRESHOLD_", "65536"), ("OMP_NUM_THREADS", "1"), ("MKL_NUM_THREADS", "4")):
         monkeypatch.setenv(name, value)
-    task.about()
-    task._use_own_environment()
+    about()
+    _use_own_environment()
     assert "MALLOC_TRIM_THRESHOLD_" not in os.environ
     assert "OMP_NUM_THREADS" not in os.environ
     assert os.environ["MKL_NUM_THREADS"] == "4"
@@ -102,10 +101,10 @@ def test_what_the_nanny_sets_does_not_reach_what_is_measured(monkeypatch: pytest
 
 KILLED = """
 import os, signal, sys
-from modelzoo.fleet import task
+from modelzoo.fleet import cluster
 from modelzoo.measure.guardian import GUARDIAN
 GUARDIAN.guard = lambda kind, name: os.kill(os.getpid(), signal.SIGKILL)
-task.measure("call", tuple(sys.argv[1:]), os.getcwd())
+cluster.measure("call", tuple(sys.argv[1:]), os.getcwd())
 """
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-import numpy as np
 import pytest
-from calls import called
 from fake_runs import MACHINE
-from PIL import Image
 from processes import in_this_process
-from toy_workloads import NUMPY_ENGINE, numpy_classifier
+from toy_workloads import judging_words
 
 from modelzoo.cli import main
 from modelzoo.fleet.shards import ShardFiles, proven_otherwise, read_part
@@ -48,15 +45,7 @@ class Opened:
 def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What judges a classifier without torch on twelve pictures."""
     monkeypatch.setattr(jobs, "Remote", in_this_process)
-    folder = tmp_path / "linear"
-    numpy_classifier(folder)
-    random = np.random.default_rng(0)
-    for number in range(12):
-        place = tmp_path / "pictures" / f"class {number % 8}"
-        place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype="uint8")).save(place / f"{number}.png")
-    named = ["--weights", str(folder / "weights.npz"), "--data", str(tmp_path / "pictures")]
-    return [str(folder), "--engine", NUMPY_ENGINE, "--threads", "1", "--bf16=cast", *named]
+    return judging_words(tmp_path, 12)
 
 
 def test_merged_parts_give_the_line_of_one_process(
@@ -84,25 +73,6 @@ def test_merged_parts_give_the_line_of_one_process(
     assert main([*called, "--merge", *parts]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "part-2.json was judged otherwise than here (numpy: 1.0 instead of " in line
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        (["--shard", "3/2", "--json", "x"], "'3/2' is no part; write 3/10"),
-        (["--shard", "1/2"], "is kept in a file: name it with --json FILE"),
-        (["bert", "ssd", "--shard", "1/2", "--json", "x"], "name only one of each"),
-        (["bert", "--merge", "x"], "--merge takes workloads from the files; leave it out"),
-        (["--bf16=cast", "--merge", "x"], "--merge takes bf16 from the files; leave it out"),
-        (["--merge", "/proc/none"], "cannot read /proc/none: No such file"),
-        (["--merge", "/proc/version"], "/proc/version is no file of 'modelzoo validate --shard'"),
-    ],
-)
-def test_wrong_calls_end_with_one_line(given: list[str], problem: str) -> None:
-    """Before anything is started."""
-    code, _, err = called("validate", *given)
-    assert (code, len(err.splitlines())) == (2, 1)
-    assert problem in err
 
 
 def test_more_parts_than_shards_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

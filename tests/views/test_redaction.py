@@ -18,7 +18,7 @@ from printed import printed
 from record_strategies import all_records, is_record
 from shown_documents import several_workloads
 
-from modelzoo.cli import app
+from modelzoo.cli import measuring
 from modelzoo.cli.parser import Parser
 from modelzoo.document.written import html
 from modelzoo.frozen import ARGUMENT, MESSAGE, Public, replace
@@ -124,7 +124,7 @@ def test_every_word_that_an_option_can_have_stays_in_the_command() -> None:
     words = {"resnet50", "ssd", "maskrcnn", "bert", "modelzoo"}
     for name in ("run", "validate", "throughput", "load", "tune", "fleet"):
         parser = Parser(prog=name)
-        app._add_arguments(name, parser)
+        getattr(measuring, f"add_{name}")(parser)
         for action in parser._actions:
             is_commands = isinstance(action, argparse._SubParsersAction)
             words |= {*action.option_strings, *(map(str, action.choices or ()) if not is_commands else ())}
