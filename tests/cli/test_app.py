@@ -19,7 +19,7 @@ import pytest
 import torch
 from calls import called
 from PIL import Image
-from processes import call, until
+from programs import call, until
 from toy_workloads import NUMPY_ENGINE, odd_numpy
 
 from modelzoo.results import schema, store

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dask_cluster import DaskCluster, started
 from PIL import Image
 from places import ROOT
-from processes import SECONDS, call, processes_with, until
+from programs import SECONDS, DaskCluster, call, processes_with, started, until
 from toy_workloads import NUMPY_ENGINE, numpy_classifier, odd_numpy
 
 from modelzoo.results import store

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from evidence_samples import ALL_FP32, adds_up, called, conv, conv_line, gemm, judge, recording, sentence
-from replayed_products import replayed
+from planted_kernels import replayed
 from torch import nn
 
 from modelzoo.evidence.attribution import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import instances
 import pytest
-from compared_hosts import PERFORMANCE, fleet, host, timed, wobble
 from fake_runs import MACHINE, make, result_of
+from proven_results import PERFORMANCE, fleet, host, timed, wobble
 
 from modelzoo.fleet.hosts import HostResult, installed, kind_of, kinds
 from modelzoo.frozen import replace

@@ -10,7 +10,7 @@ import pytest
 from calls import called
 from fake_runs import MACHINE
 from PIL import Image
-from processes import in_this_process
+from programs import in_this_process
 from toy_workloads import NUMPY_ENGINE, numpy_classifier
 
 from modelzoo.cli import main

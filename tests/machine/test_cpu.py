@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from planted import plant, recorded
-from topologies import plant_topology
+from planted import plant, plant_topology, recorded
 
 from modelzoo.machine.cpu import identify_cpu, memory_limit, physical_memory, read_topology, usable_threads
 
