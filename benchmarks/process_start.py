@@ -126,7 +126,7 @@ class OldRequest(Request, frozen=True):
 
 
 def compare(workload: str, processes: int, seconds: float) -> Claim:
-    """Measure one workload, print what was found, and return the claim."""
+    """Measure one workload, print the levels, the spreads and the costs, and return the claim about the spreads."""
     work = discovery.load_workload(discovery.find_workload(workload))
     new = Request(work, (Setting(weights="random"),), Plan(max_seconds=seconds))
     old = OldRequest(work, new.settings, new.plan)
@@ -134,23 +134,18 @@ def compare(workload: str, processes: int, seconds: float) -> Claim:
     found: tuple[list[Process], list[Process]] = ([], [])
     for number, side in turns(processes):
         found[side].append(measure((old, new)[side], prepared, number, full_audit=side == 0))
-    return judged(work.name, *found)
-
-
-def judged(name: str, old: Sequence[Process], new: Sequence[Process]) -> Claim:
-    """Print the levels, the spreads and the costs; return the claim about the spreads."""
-    levels = [[log(statistics.median(each.samples)) for each in side] for side in (old, new)]
+    levels = [[log(statistics.median(each.samples)) for each in side] for side in found]
     spreads = " and ".join(percent(statistics.stdev(side)) for side in levels)
-    costs = [statistics.median(each.other_seconds for each in side) for side in (old, new)]
+    costs = [statistics.median(each.other_seconds for each in side) for side in found]
     whole = stats.total([stats.Variance(statistics.variance(side) / len(side), len(side) - 1) for side in levels])
     difference = statistics.fmean(levels[1]) - statistics.fmean(levels[0])
     ratio = stats.LogRatio(difference, sqrt(whole.value), whole.freedom).interval()
-    print(f"{name}, old and new start, {len(old)} processes each:")
+    print(f"{work.name}, old and new start, {processes} processes each:")
     print(f"  sd of the logarithms of their medians: {spreads}")
     print(f"  time of a call, new ÷ old: {bounds(ratio, 3)}")
     print(f"  seconds of a process beside its samples, median: {costs[0]:.2f} and {costs[1]:.2f}", flush=True)
     spread = spread_ratio(*levels)
-    what = f"{name}: sd new ÷ sd old = {bounds(spread, 2)} contains 1"
+    what = f"{work.name}: sd new ÷ sd old = {bounds(spread, 2)} contains 1"
     if not spread.low <= 1 <= spread.high:
         return Claim(what, False)
     if spread.low < 1 / WIDEST or spread.high > WIDEST:

@@ -21,7 +21,6 @@ import argparse
 import os
 import statistics
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
@@ -140,26 +139,19 @@ def check(work: Workload, args: argparse.Namespace) -> int:
             ratios.append(agreement(request, cores, number))
             found.append(f"1 × {cores} cores ÷ run {ratios[-1]:.4f}")
         print(": ".join((found[0], ", ".join(found[1:]))), flush=True)
-    claims = window_claims(spreads, shares, several) if spreads else []
-    return conclude([*claims, agreement_claim(ratios, cores)] if ratios else claims)
-
-
-def window_claims(spreads: Sequence[float], shares: Sequence[float], instances: int) -> list[Claim]:
-    """Judge how far apart instances began, in seconds, and which share of each run was counted."""
-    spread = f"{1e3 * max(spreads):.3f} ms at most, {1e3 * statistics.median(spreads[1::2]):.3f} ms in the median"
-    return [
-        Claim(f"start spread of {instances} instances under 5 ms: {spread}", max(spreads) < SPREAD_SECONDS),
-        Claim(f"counted window at least 80 % of the run: {min(shares):.1%} at least", min(shares) >= WINDOW_SHARE),
-    ]
-
-
-def agreement_claim(ratios: Sequence[float], cores: int) -> Claim:
-    """Judge the ratios of the rounds; the rounds show nothing if they are too few for one or the other."""
-    ratio = stats.level_interval(ratios)
-    is_near = abs(ratio.value - 1) <= AGREEMENT
-    may_be_near = ratio.low <= 1 + AGREEMENT and ratio.high >= 1 - AGREEMENT
-    text = f"1 × {cores} cores ÷ run is 1.00 ± 0.02: {bounds(ratio)} over {len(ratios)} rounds"
-    return Claim(text, True if is_near else None if may_be_near else False)
+    claims = []
+    if spreads:
+        spread = f"{1e3 * max(spreads):.3f} ms at most, {1e3 * statistics.median(spreads[1::2]):.3f} ms in the median"
+        window = f"counted window at least 80 % of the run: {min(shares):.1%} at least"
+        claims.append(Claim(f"start spread of {several} instances under 5 ms: {spread}", max(spreads) < SPREAD_SECONDS))
+        claims.append(Claim(window, min(shares) >= WINDOW_SHARE))
+    if ratios:
+        ratio = stats.level_interval(ratios)
+        text = f"1 × {cores} cores ÷ run is 1.00 ± 0.02: {bounds(ratio)} over {len(ratios)} rounds"
+        # The rounds show nothing if they are too few for one or the other.
+        may_be_near = ratio.low <= 1 + AGREEMENT and ratio.high >= 1 - AGREEMENT
+        claims.append(Claim(text, True if abs(ratio.value - 1) <= AGREEMENT else None if may_be_near else False))
+    return conclude(claims)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from typing import cast
 
@@ -67,53 +68,61 @@ def answer(call: Call) -> tuple[str, str]:
     return (WRONG if said else RIGHT), said
 
 
-def serve(limit: str, calls: Connection) -> None:
-    """In a child process: answer calls. oneDNN logs to stdout, which becomes a file."""
+@contextmanager
+def logged(limit: str) -> Iterator[Callable[[], str]]:
+    """In a child process, before its libraries read variables in their first calls: limit oneDNN, and let it log.
+
+    It logs to stdout, which becomes a file. Yields a function that returns what was logged since its last call.
+    """
     import torch
 
-    limited(limit)
+    for name in (*FAST_MATH_VARIABLES, *KERNEL_VARIABLES):
+        os.environ.pop(name, None)
+    os.environ["ONEDNN_VERBOSE"] = "1"
+    if limit != WITHOUT:
+        os.environ["ONEDNN_MAX_CPU_ISA"] = limit
     torch.set_num_threads(1)
-    with tempfile.TemporaryFile("w+") as log, torch.inference_mode():
-        torch.backends.mkldnn.set_flags(limit != WITHOUT)
+    with tempfile.TemporaryFile("w+") as log:
         os.dup2(log.fileno(), 1)
+
+        def read() -> str:
+            ctypes.CDLL(None).fflush(None)
+            log.seek(0)
+            found = log.read()
+            os.ftruncate(1, 0)
+            os.lseek(1, 0, os.SEEK_SET)
+            return found
+
+        yield read
+
+
+def serve(limit: str, calls: Connection) -> None:
+    """In a child process: answer calls."""
+    import torch
+
+    with logged(limit) as read, torch.inference_mode():
+        torch.backends.mkldnn.set_flags(limit != WITHOUT)
         calls.send(None)
         while True:
             try:
                 call = calls.recv()
             except EOFError:
                 return
-            os.ftruncate(1, 0)
-            os.lseek(1, 0, os.SEEK_SET)
             outcome, said = answer(call)
-            ctypes.CDLL(None).fflush(None)
-            log.seek(0)
-            primitives = parse_onednn(log.read()).primitives if outcome == WRONG else ()
+            log = read()
+            primitives = parse_onednn(log).primitives if outcome == WRONG else ()
             calls.send(Answer(outcome, said, tuple({each.kernel: 0 for each in primitives if each.is_compute})))
-
-
-def limited(limit: str) -> None:
-    """Set the variables of this process before its libraries read them, in their first calls."""
-    for name in (*FAST_MATH_VARIABLES, *KERNEL_VARIABLES):
-        os.environ.pop(name, None)
-    os.environ["ONEDNN_VERBOSE"] = "1"
-    if limit != WITHOUT:
-        os.environ["ONEDNN_MAX_CPU_ISA"] = limit
 
 
 def inspect(limit: str, results: Connection) -> None:
     """In a child process: send the instruction set that oneDNN reports under a limit, and torch's engines for int8."""
     import torch
 
-    limited(limit)
-    torch.set_num_threads(1)
-    with tempfile.TemporaryFile("w+") as log:
-        os.dup2(log.fileno(), 1)
+    with logged(limit) as read:
         if torch.backends.mkldnn.is_available():
             torch.ones(1).to_mkldnn().to_dense()
-        ctypes.CDLL(None).fflush(None)
-        log.seek(0)
         engines = [each for each in torch.backends.quantized.supported_engines if each != "none"]
-        results.send((parse_onednn(log.read()).isa, engines))
+        results.send((parse_onednn(read()).isa, engines))
 
 
 class Child:

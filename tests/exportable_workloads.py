@@ -1,8 +1,10 @@
-"""Small workloads whose models other engines can run: a classifier and a detector."""
+"""Small models in torch: a linear layer with published checkpoints, a classifier and a detector to be exported."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,11 @@ import torch
 from safetensors.torch import save_file
 
 from modelzoo.engines.export.source import TorchSource
+from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload import Inputs, Workload
+from modelzoo.workload import Checkpoint, InputRequest, Inputs, Option, Workload
 
 
 class Classifier(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -96,3 +99,51 @@ def hides_vnni() -> bool:
 def int8_error_limit() -> float:
     """How far outputs of a quantized network may be from fp32's."""
     return 0.05 if may_saturate() or hides_vnni() else 0.01
+
+
+def build(options: Mapping[str, Any]) -> Any:
+    """One linear layer."""
+    return torch.nn.Linear(options["width"], 2)
+
+
+def make_inputs(request: InputRequest) -> Inputs:
+    """A row of ``width`` values equal to ``level``."""
+    return Inputs((torch.ones(1, request.options["width"]) * request.options["level"],), ("ones",))
+
+
+def randomize(model: Any, inputs: Inputs, seed: int) -> None:
+    """Fit the bias to the inputs, so that it shows which inputs were used."""
+    model.bias.fill_(float(inputs.args[0].sum()))
+
+
+TOY = Workload(
+    name="toy",
+    title="a toy",
+    unit="rows",
+    build=build,
+    inputs=make_inputs,
+    randomize=randomize,
+    options=(
+        Option(name="width", default=3, help="inputs", type=int),
+        Option(name="level", default=1, help="value of inputs", type=int, is_input=True),
+    ),
+)
+OPTIONS = TOY.option_values({})
+STATE = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2)}
+
+
+def publish(folder: Path, state: Any = None) -> tuple[Path, Checkpoint]:
+    """Save a checkpoint under a name with its checksum, as torchvision's hub does, and declare it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save(STATE if state is None else state, folder / "toy.pth")
+    digest = hashlib.sha256((folder / "toy.pth").read_bytes()).hexdigest()
+    path = (folder / "toy.pth").replace(folder / f"toy-{digest[:8]}.pth")
+    return path, Checkpoint("toy weights", f"http://127.0.0.1:1/{path.name}", 1)
+
+
+def hub() -> Path:
+    return Path(os.environ["TORCH_HOME"]) / "hub" / "checkpoints"
+
+
+def toy_with(checkpoint: Checkpoint) -> Workload:
+    return replace(TOY, checkpoint=lambda options: checkpoint)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from example_machine import SERVER
+from planted import topology
 from proven_results import proven
-from topologies import topology
 
 from modelzoo.frozen import replace
 from modelzoo.records.machine import NodeMemory, Placement

@@ -14,6 +14,9 @@ from typing import Any
 
 import torch
 
+from modelzoo.evidence.recording import Plan, Recording, record_once
+from modelzoo.records.evidence import Product
+
 Rounding = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -120,3 +123,15 @@ _KERNELS = {
     "_scaled_dot_product_flash_attention_for_cpu": _attention,
     "mkldnn_rnn_layer": _rnn,
 }
+
+
+def replayed(call: Callable[[], object], module: Any = None, *, replays: bool = True) -> Recording:
+    """What the operators of ``call`` did, in inference mode."""
+    with torch.inference_mode():
+        return record_once(call, Plan(model=module, budget=(lambda seconds: 6.0) if replays else None))
+
+
+def only(call: Callable[[], object]) -> Product:
+    """What the only product of ``call`` showed."""
+    (found,) = replayed(call).products
+    return found

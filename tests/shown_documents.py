@@ -6,17 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import instances
-from compared_hosts import PERFORMANCE, fleet, host
 from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER
 from fake_runs import MACHINE, WEIGHTS, changed, evidence, judgement, make, result_of, timing, warning
 from generated_results import generation_run
-from interleaved_sides import CLASSIFIER, audited, checked, use
 from judgements import ANSWERED, CLASSIFIED, DETECTED
 from load_results import load as load_of
 from load_results import measured
+from load_results import result as load_result
 from pipelines import pipeline_run
 from places import DATA
-from proven_results import BF16, FP32, session_of, side
+from proven_results import BF16, CLASSIFIER, FP32, PERFORMANCE, audited, checked, fleet, host, session_of, side, use
 from stored_search import TUNING, searched
 
 from modelzoo.cli import inventory
@@ -335,3 +334,13 @@ VIEWS: dict[str, Callable[[], list[Block]]] = {
     ),
 }
 """The documents that are printed as wide as the terminal, by the name of their snapshot."""
+
+EXAMPLES = {
+    **{path.stem: store.read(path) for path in sorted((DATA / "results").glob("[!e]*.json"))},
+    "several": several_workloads(),
+    "staged": staged(),
+    "tune": search(),
+    "throughput": throughput_of(),
+    "load": load_result(measured(load_of(queries=662))),
+}
+"""A stored result of every command that measures."""

@@ -15,11 +15,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from calls import called
-from example_results import EXAMPLES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from paged import read_page
+from printed import read_page
 from record_strategies import values
+from shown_documents import EXAMPLES
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import field_names, replace

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from places import SNAPSHOTS
-from planted import plant
-from topologies import plant_topology
+from planted import plant, plant_topology
 from toy_workloads import MLP
 
 from modelzoo import cli

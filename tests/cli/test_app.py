@@ -20,7 +20,7 @@ import torch
 from calls import called
 from fake_runs import make, result_of
 from PIL import Image
-from processes import call, until
+from programs import call, until
 from toy_workloads import NUMPY_ENGINE, odd_numpy
 
 from modelzoo.cli import app

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from calls import Call, called
-from interleaved_sides import checked
 from places import ROOT
+from proven_results import checked
 
 from modelzoo.cli import run as session
 from modelzoo.cli.options import Measurement

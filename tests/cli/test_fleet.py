@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dask_cluster import DaskCluster, started
 from places import ROOT
-from processes import SECONDS, call, processes_with, until
+from programs import SECONDS, DaskCluster, call, processes_with, started, until
 from toy_workloads import NUMPY_ENGINE, judging_words, odd_numpy
 
 from modelzoo.results import store

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from calls import called
+from exportable_workloads import toy_with
 from fake_hub import COMMIT, serving
-from toy_workload import toy_with
 
 from modelzoo.cli import inventory
 from modelzoo.engines import ENGINES

@@ -9,7 +9,7 @@ import pytest
 from calls import Call, called
 from example_machine import SERVER, machine_with
 from instances import ran
-from topologies import topology
+from planted import topology
 from toy_workloads import MLP
 
 from modelzoo.machine import facts

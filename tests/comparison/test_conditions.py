@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from compared_sides import row_of, setting_of
 from example_machine import BUILD, LIBRARIES, machine_with
 from exported_results import exported
 from fake_runs import WEIGHTS, make, result_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from proven_results import row_of, setting_of
 from record_strategies import values
 
 from modelzoo.comparison.conditions import Conditions, Difference, conditions, groups

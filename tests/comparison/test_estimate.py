@@ -6,10 +6,10 @@ import math
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from compared_sides import session, side_setting
 from fake_runs import make, result_of
 from hypothesis import given
 from hypothesis import strategies as st
+from proven_results import plain_session, side_setting
 
 from modelzoo.comparison.estimate import (
     TOKENS,
@@ -41,7 +41,7 @@ def half_width(known: Level) -> float:
 def logs(*sessions: list[float], days: list[int] | None = None) -> Level:
     """The level of sessions of such processes, each session of a day of its own unless ``days`` says otherwise."""
     days = days or list(range(1, 1 + len(sessions)))
-    of = [session([math.exp(each) for each in processes], day) for processes, day in zip(sessions, days)]
+    of = [plain_session([math.exp(each) for each in processes], day) for processes, day in zip(sessions, days)]
     return level(side_setting(*of), Metric.LATENCY)
 
 
@@ -60,10 +60,10 @@ def test_a_cold_start_is_one_that_compiled() -> None:
 def test_what_compiles_nothing_starts_the_same_with_any_cache() -> None:
     """An eager process counts for both, even in results without the time to the first answer."""
     for changes in ({"first_answer_seconds": 9.0}, {}):
-        side = side_setting(session([0.1, 0.2], **changes))
+        side = side_setting(plain_session([0.1, 0.2], **changes))
         starts = [level(side, metric).interval.value for metric in (Metric.COLD_START, Metric.WARM_START)]
         assert starts == pytest.approx([9, 9])
-    unknown = side_setting(session([0.1, 0.2], compile_seconds=3.0))
+    unknown = side_setting(plain_session([0.1, 0.2], compile_seconds=3.0))
     assert level(unknown, Metric.COLD_START) is level(unknown, Metric.WARM_START) is None
 
 
@@ -76,7 +76,7 @@ def test_items_per_second_follow_from_the_mean_of_the_latencies() -> None:
 
 def test_processes_and_sessions_without_times_do_not_count() -> None:
     """A failed process is left out, and so is a session in which all of them failed."""
-    whole, failed = session([0.1, 0.2], 1), session([0.1, 0.2], 2)
+    whole, failed = plain_session([0.1, 0.2], 1), plain_session([0.1, 0.2], 2)
     broken = tuple(replace(run, report=None, error="broken") for run in failed.runs)
     part = replace(whole, runs=(whole.runs[0], broken[1]))
     known = level(side_setting(part, replace(failed, runs=broken)), Metric.LATENCY)
@@ -124,7 +124,7 @@ def test_the_interval_is_of_processes_and_from_three_days_or_sessions_on_of_thes
 
 def test_better_is_a_ratio_above_one_in_every_metric() -> None:
     """Twice the throughput is better, half of everything else is."""
-    side = side_setting(session([0.1]))
+    side = side_setting(plain_session([0.1]))
     for metric in Metric:
         difference = math.log(2) if metric is Metric.THROUGHPUT else -math.log(2)
         assert math.exp(log_ratio(side, side, metric, difference)) == pytest.approx(2)
@@ -132,7 +132,7 @@ def test_better_is_a_ratio_above_one_in_every_metric() -> None:
 
 def test_latencies_are_compared_per_item() -> None:
     """Twice the batch in twice the time is equally fast; the first call and the memory are compared as they are."""
-    four, eight = side_setting(session([0.1])), side_setting(session([0.2], setting=Setting(batch=8)))
+    four, eight = side_setting(plain_session([0.1])), side_setting(plain_session([0.2], setting=Setting(batch=8)))
     expected = {Metric.LATENCY: 0, Metric.COLD_START: -math.log(2), Metric.MEMORY: -math.log(2)}
     assert {each: log_ratio(four, eight, each, math.log(2)) for each in expected} == pytest.approx(expected)
 
@@ -148,7 +148,7 @@ SESSIONS = st.lists(st.lists(st.floats(0.05, 0.2), min_size=1, max_size=8), min_
 
 def side(*sessions: list[float], first_day: int = 1) -> SideSetting:
     """A side whose sessions have these processes (seconds), on successive days of July."""
-    return side_setting(*(session(each, day) for day, each in enumerate(sessions, first_day)))
+    return side_setting(*(plain_session(each, day) for day, each in enumerate(sessions, first_day)))
 
 
 def levels(*logs: float, first_day: int = 1) -> SideSetting:
@@ -204,7 +204,7 @@ def test_sessions_of_one_day_are_one(count: int) -> None:
 
 def of_one_day(level: float, count: int, day: int) -> SideSetting:
     """A side of sessions half an hour apart, as a loop makes them."""
-    sessions = [session([level] * 8, day) for _ in range(count)]
+    sessions = [plain_session([level] * 8, day) for _ in range(count)]
     apart = [f"2026-07-{day:02}T{number // 2:02}:{30 * (number % 2):02}:00+00:00" for number in range(count)]
     return side_setting(*(replace(each, created=created) for each, created in zip(sessions, apart)))
 
@@ -249,7 +249,7 @@ def test_sessions_of_one_day_have_a_ratio_of_their_own() -> None:
     found = ratio(Pair(*sides), Metric.LATENCY, is_alone=True)
     assert (log(found).error, log(found).freedom) == (pytest.approx(math.sqrt((0.03**2 + 0.01**2) / 7)), 7)
     several = [
-        replace(session([0.1 * math.exp(each)] * 8), created=f"2026-07-01T0{hour}:00:00+00:00")
+        replace(plain_session([0.1 * math.exp(each)] * 8), created=f"2026-07-01T0{hour}:00:00+00:00")
         for hour, each in enumerate((-0.01, 0, 0.01))
     ]
     found = ratio(Pair(sides[0], side_setting(*several)), Metric.LATENCY, is_alone=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from compared_sides import row_of, setting_of
 from fake_runs import changed, evidence, make
 from hypothesis import given
 from hypothesis import strategies as st
-from interleaved_sides import CLASSIFIER, SHAPES, audited, checked, use
+from proven_results import CLASSIFIER, SHAPES, audited, checked, row_of, setting_of, use
 
 from modelzoo.comparison.compare import compare_interleaved
 from modelzoo.comparison.estimate import Row, StoredResult

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from fake_runs import WEIGHTS, changed, evidence, judgement
-from interleaved_sides import checked
-from proven_results import FP32, session, session_of, sessions, side
+from proven_results import FP32, checked, session, session_of, sessions, side
 
 from modelzoo.comparison.compare import (
     FAILED,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from compared_sides import row_of, setting_of, side_of
 from example_machine import SERVER, machine_with
 from fake_runs import make
+from proven_results import row_of, setting_of, side_of
 
 from modelzoo.comparison.machines import (
     Cost,

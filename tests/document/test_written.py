@@ -8,8 +8,8 @@ import itertools
 import re
 
 import pytest
-from paged import Element, page_of, read_page
 from places import DATA
+from printed import Element, page_of, read_page
 
 from modelzoo.document import Block, Column, Command, Notice, Notices, Page, Section, Table, Tone, lines, named
 from modelzoo.document.written import csv_lines, html, markdown

@@ -19,7 +19,7 @@ from evidence_samples import (
     recording,
     sentence,
 )
-from replayed_products import replayed
+from planted_kernels import replayed
 from torch import nn
 
 from modelzoo.evidence.attribution import (

@@ -12,8 +12,7 @@ import pytest
 import torch
 from evidence_samples import called, gemm, judge, onednn_line, recording, sentence
 from onednn_recordings import CALLS
-from planted_kernels import replaced
-from replayed_products import only
+from planted_kernels import only, replaced
 from torch.nn import functional
 
 from modelzoo.evidence import probes

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from planted_kernels import ROUNDINGS, planted, print_line, replaced
-from replayed_products import only, replayed
+from planted_kernels import ROUNDINGS, only, planted, print_line, replaced, replayed
 from torch import nn
 from torch.nn import functional
 

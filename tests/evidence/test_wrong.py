@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from planted_kernels import ROUNDINGS, planted, replaced
-from replayed_products import only
+from planted_kernels import ROUNDINGS, only, planted, replaced
 from torch import nn
 from torch.nn import functional
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import processes_with, until
+from programs import processes_with, until
 from toy_workloads import NUMPY_ENGINE, odd_numpy
 
 from modelzoo.errors import EnvironmentProblem

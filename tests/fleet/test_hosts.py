@@ -7,8 +7,8 @@ import random
 
 import instances
 import pytest
-from compared_hosts import PERFORMANCE, fleet, host, timed, wobble
 from fake_runs import MACHINE, make, result_of
+from proven_results import PERFORMANCE, fleet, host, timed, wobble
 
 from modelzoo.fleet.hosts import HostResult, host_ratios, installed, kind_of, kinds
 from modelzoo.frozen import replace

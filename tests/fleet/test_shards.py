@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fake_runs import MACHINE
-from processes import in_this_process
+from programs import in_this_process
 from toy_workloads import judging_words
 
 from modelzoo.cli import main

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from example_machine import SERVER
-from planted import plant, recorded
-from topologies import plant_topology
+from planted import plant, plant_topology, recorded
 
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import (

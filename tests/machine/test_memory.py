@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from planted import plant
-from topologies import plant_topology
+from planted import plant, plant_topology
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import memory

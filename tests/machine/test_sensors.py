@@ -11,10 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from fake_nvml import fake_nvml
 from places import ROOT
-from planted import plant
-from processes import until
+from planted import fake_nvml, plant
+from programs import until
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import sensors
@@ -115,7 +114,7 @@ def test_a_missing_library_or_driver_is_one_line(monkeypatch: pytest.MonkeyPatch
 PYNVML = """
 import sys
 sys.path.insert(0, {tests!r})
-from fake_nvml import fake_nvml
+from planted import fake_nvml
 globals().update(vars(fake_nvml(denied={denied}, count=1, log={log!r})))
 """
 

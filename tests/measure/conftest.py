@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from processes import in_this_process
+from programs import in_this_process
 from simulated_device import SimulatedDevice
 
 from modelzoo.measure import instance, jobs, pipeline, sampler

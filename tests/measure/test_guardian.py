@@ -19,7 +19,7 @@ import msgspec
 import psutil
 import pytest
 from fake_docker import FakeDocker
-from processes import until
+from programs import until
 from toy_workloads import MLP
 
 from modelzoo.measure import guardian

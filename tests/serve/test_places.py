@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from topologies import dual_socket, plant_topology, topology
+from planted import dual_socket, plant_topology, topology
 
 from modelzoo.errors import UsageError
 from modelzoo.machine.facts import read_topology

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from interleaved_sides import audited, checked, use
 from printed import headings, printed, sentences
-from proven_results import BF16, FP32, session, session_of, side
+from proven_results import BF16, FP32, audited, checked, session, session_of, side, use
 
 from modelzoo.comparison.compare import Comparison, FailOn, Question, compare, compare_interleaved, gate
 from modelzoo.comparison.estimate import StoredResult

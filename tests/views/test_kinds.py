@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import instances
 import load_results
-from paged import page_of
-from printed import printed
+from printed import page_of, printed
 from stored_search import searched
 
 from modelzoo.document import Figure, Lines, Notices, Page, Table

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from compared_sides import session
 from fake_runs import MACHINE, WEIGHTS, make, result_of, warning
-from paged import given
 from places import DATA
-from printed import cells, headings, printed
+from printed import cells, given, headings, printed
+from proven_results import plain_session
 from shown_documents import generated, staged
 
 from modelzoo.comparison.compare import Question
@@ -63,13 +62,13 @@ def test_the_answer_comes_first_and_the_command_last() -> None:
 
 def test_the_first_of_several_results_is_the_baseline_of_the_others() -> None:
     """A comparison each, then a section each."""
-    first, second = given("a", session([1.0, 1.01])), given("b", session([1.0, 1.02], day=2))
+    first, second = given("a", plain_session([1.0, 1.01])), given("b", plain_session([1.0, 1.02], day=2))
     assert titles(first, second, second) == ["b compared with a", "b compared with a", "a", "b", "b"]
 
 
 def test_a_directory_shows_its_latest_result_and_its_history() -> None:
     """The history comes after the answer, and the answer says which result it is of."""
-    directory = given("d", session([1.0, 1.01]), session([1.0, 1.02], day=2), is_directory=True)
+    directory = given("d", plain_session([1.0, 1.01]), plain_session([1.0, 1.02], day=2), is_directory=True)
     first, history, *_ = page(directory).sections
     assert (first.title, history.title) == ("Results", "History of d")
     assert printed(first.blocks).startswith("The latest of 2 sessions: d/2.json, 2026-07-02T00:00:00+00:00.\n")
@@ -77,7 +76,7 @@ def test_a_directory_shows_its_latest_result_and_its_history() -> None:
 
 def test_many_files_are_shown_as_a_directory() -> None:
     """A section each would make the page too large."""
-    many = [given(f"{day}.json", session([1.0, 1.01], day=day)) for day in range(1, MOST_IN_FULL + 2)]
+    many = [given(f"{day}.json", plain_session([1.0, 1.01], day=day)) for day in range(1, MOST_IN_FULL + 2)]
     assert titles(*many)[:2] == ["Results", "History of 7 results"]
     assert titles(*many[1:])[0] == "3.json compared with 2.json"
 
@@ -98,20 +97,23 @@ def history(*results: Result) -> list[Block]:
 def test_machines_are_separate_series() -> None:
     """Their levels are not to be compared in time."""
     other = replace(MACHINE, cpu="Neoverse-V1")
-    figure, _ = history(session([1.0, 1.01]), session([2.0, 2.01], day=2, machine=other))
+    figure, _ = history(plain_session([1.0, 1.01]), plain_session([2.0, 2.01], day=2, machine=other))
     assert {row[0] for row in figure.data.rows} == {"fp32, machine 1", "fp32, machine 2"}
 
 
 def test_every_session_is_in_a_table_with_its_file_and_versions() -> None:
     """Failed sessions are not: they have no level."""
-    _, table = history(Result(("modelzoo",), "2026-01-01"), session([1.0, 1.01]), session([1.1, 1.11], day=2))
+    _, table = history(
+        Result(("modelzoo",), "2026-01-01"), plain_session([1.0, 1.01]), plain_session([1.1, 1.11], day=2)
+    )
     assert (cells(table)["file"], "torch" in cells(table)) == (("2.json", "3.json"), True)
 
 
 def compared_with_toy(other: Result) -> Section:
     """What is said of this result compared with a session of the toy."""
     base, new = (
-        Side(name, (StoredResult("1.json", each),)) for name, each in (("old", session([1.0, 1.0])), ("new", other))
+        Side(name, (StoredResult("1.json", each),))
+        for name, each in (("old", plain_session([1.0, 1.0])), ("new", other))
     )
     return compared(base, new, Question(), "c")
 
@@ -124,7 +126,7 @@ def test_a_refusal_is_said_in_place_of_the_table() -> None:
 
 def test_if_no_row_is_comparable_there_is_no_plot() -> None:
     """The page says so, and why; what both have in common is folded away."""
-    said, *why, shared = compared_with_toy(session([1.0, 1.0], workload="b")).blocks
+    said, *why, shared = compared_with_toy(plain_session([1.0, 1.0], workload="b")).blocks
     assert said == first_line("new is not comparable with old: only old has it", Tone.BAD)
     assert "NOT COMPARABLE" in printed(why)
     assert isinstance(shared, Details)

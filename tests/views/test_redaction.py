@@ -10,13 +10,11 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
-from example_results import EXAMPLES
 from fake_runs import WEIGHTS, make, result_of, warning
-from paged import page_of
 from places import DATA
-from printed import printed
+from printed import page_of, printed
 from record_strategies import all_records, is_record
-from shown_documents import several_workloads
+from shown_documents import EXAMPLES, several_workloads
 
 from modelzoo.cli import measuring
 from modelzoo.cli.parser import Parser

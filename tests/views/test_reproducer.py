@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 from fake_runs import WRONG_CONV, evidence, make
-from planted_kernels import ROUNDINGS, planted, replaced
-from replayed_products import replayed
+from planted_kernels import ROUNDINGS, planted, replaced, replayed
 from torch.nn import functional
 
 from modelzoo.cli.files import write_reproducers

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from exportable_workloads import OPTIONS, STATE, hub, publish, toy_with
 from fake_hub import COMMIT, FakeHub, serving
 from safetensors.torch import save_file
-from toy_workload import OPTIONS, STATE, hub, publish, toy_with
 
 from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
 from modelzoo.frozen import replace

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from toy_workload import OPTIONS, STATE, publish, toy_with
+from exportable_workloads import OPTIONS, STATE, publish, toy_with
 
 from modelzoo.errors import WeightsError
 from modelzoo.files import file_sha256

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from toy_workload import OPTIONS, TOY
+from exportable_workloads import OPTIONS, TOY
 
 from modelzoo.frozen import replace
 from modelzoo.workload import weights

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from exportable_workloads import OPTIONS, STATE, TOY, publish
 from safetensors.torch import save_file, save_model
-from toy_workload import OPTIONS, STATE, TOY, publish
 
 from modelzoo.errors import WeightsError
 from modelzoo.workload import discovery, weights

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy_workload import OPTIONS, STATE, TOY, build, hub, publish, toy_with
+from exportable_workloads import OPTIONS, STATE, TOY, build, hub, publish, toy_with
 
 from modelzoo.errors import DamagedWeightsError, WeightsError
 from modelzoo.frozen import replace

@@ -14,7 +14,7 @@ import pytest
 import torch
 from evidence_samples import judge, sentence
 from exportable_workloads import CLASSIFIER, int8_error_limit, source_of
-from replayed_products import replayed
+from planted_kernels import replayed
 
 from modelzoo.engines.torch import quantization
 from modelzoo.engines.torch.engine import TorchEngine, TorchSession

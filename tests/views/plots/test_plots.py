@@ -12,7 +12,6 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
-from drawn import HOSTILE, arrows, checked, columns, filled, marks, parsed, svg, texts
 from example_machine import TWO_CORES
 from fake_runs import evidence, make, result_of, shown
 from hypothesis import given
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 from instances import configuration, ran, result
 from load_results import load, measured
 from matplotlib.figure import Figure
-from printed import printed
+from printed import HOSTILE, arrows, checked, columns, filled, marks, parsed, printed, svg, texts
 from shown_documents import staged
 from stored_search import STAGES, searched
 
