@@ -1,6 +1,4 @@
-"""What proves the precision of a setting: the canary and the kernel evidence of all of its processes together.
-Of instances, whether they ran as was planned: the same kernels, on their own CPUs, with their memory there. Pure.
-"""
+"""What proves the precision of a setting: the canary and the kernel evidence of all of its processes together. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +9,6 @@ import msgspec
 
 from modelzoo.records.canary import Canary, CanaryLevel, CanaryVerdict
 from modelzoo.records.evidence import Evidence, KernelDigest, ProofVerdict
-from modelzoo.records.machine import Placement
-from modelzoo.records.race import InstancePlace, InstanceRun
 from modelzoo.records.run import Observed, RunReport
 from modelzoo.records.workload import OutputAgreement
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
@@ -182,59 +178,3 @@ def _difference(seen: Observed, kernels: KernelDigest, audited: Observed) -> Oth
 
 def _calls(kernels: KernelDigest) -> dict[tuple[str, str], int]:
     return {(each.kernel, each.precision): each.count for each in kernels.kernels}
-
-
-class InstanceKernels(msgspec.Struct, frozen=True):
-    """Whether every instance ran the kernels of the one that was audited in full.
-
-    Attributes:
-        instances: how many there were in all rounds.
-        is_known: whether the kernels of the audited one are known.
-        unlike: the places of those that ran other kernels.
-        unknown: how many of them did not say which kernels they ran.
-    """
-
-    instances: int
-    is_known: bool
-    unlike: tuple[InstancePlace, ...] = ()
-    unknown: int = 0
-
-    @property
-    def are_same(self) -> bool:
-        """Whether all ran the same kernels."""
-        return self.is_known and not self.unlike and not self.unknown
-
-
-class InstancePlacement(msgspec.Struct, frozen=True):
-    """Whether every instance ran on its CPUs and had its memory on their node.
-
-    Attributes:
-        instances: how many there were in all rounds.
-        elsewhere: how many did not run on the CPUs that they were given.
-        unproven: the placements of which it is not known.
-    """
-
-    instances: int
-    elsewhere: int
-    unproven: tuple[Placement, ...]
-
-
-def instance_kernels(audited: RunReport | None, instances: Sequence[InstanceRun]) -> InstanceKernels | None:
-    """Compare the kernels of ``instances`` with those of the audited one; ``None`` if all of them failed."""
-    if not instances:
-        return None
-    if audited is None or audited.observed.kernels is None:
-        return InstanceKernels(len(instances), False)
-    wanted, verdict = audited.observed.kernels.sha256, audited.observed.canary_verdict
-    others = [each for each in instances if each.kernels not in (None, wanted) or each.canary_verdict != verdict]
-    unknown = sum(each.kernels is None for each in instances)
-    return InstanceKernels(len(instances), True, tuple(each.place for each in others), unknown)
-
-
-def instance_placement(instances: Sequence[InstanceRun]) -> InstancePlacement | None:
-    """Look where ``instances`` ran; ``None`` if all of them failed."""
-    if not instances:
-        return None
-    elsewhere = sum(each.placement is None or each.placement.cpus != each.place.cpus for each in instances)
-    placements = [each.placement for each in instances if each.placement is not None]
-    return InstancePlacement(len(instances), elsewhere, tuple(each for each in placements if not each.is_proven))
