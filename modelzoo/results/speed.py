@@ -187,7 +187,7 @@ def of_rounds(pair: Pair, *, at_looks: bool = False) -> stats.Ratio | Doubt:
     )
     shared = sorted(set(first) & set(second))
     if at_looks and planned is not None:
-        shared = shared[: max((look.rounds for look in planned.taken(len(shared))), default=0)]
+        shared = shared[: max((used for used, _ in planned.taken(len(shared))), default=0)]
     if not shared:
         return Doubt.NO_COMMON_ROUND if first else Doubt.NO_BASELINE
     return stats.ratio_test([first[number] for number in shared], [second[number] for number in shared], planned)

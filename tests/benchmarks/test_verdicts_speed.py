@@ -16,7 +16,7 @@ from simulations import Call, End, Sides, tables
 
 from modelzoo.comparison import estimate
 from modelzoo.results import speed
-from modelzoo.stats.design import Look, Looks
+from modelzoo.stats.design import Looks
 
 
 def problem(replay: Any, repetitions: int) -> str:
@@ -40,7 +40,7 @@ def test_every_replay_runs(promise: Promise) -> None:
 
 def test_looks_that_cost_nothing_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look at the full error."""
-    monkeypatch.setattr(Looks, "taken", lambda self, rounds: tuple(Look(n, 1.0) for n in self.planned if n <= rounds))
+    monkeypatch.setattr(Looks, "taken", lambda self, rounds: tuple((n, 1.0) for n in self.planned if n <= rounds))
     assert problem(partial(verdicts_speed.wrong, Call()), 1000)
 
 
