@@ -34,12 +34,6 @@ def side_of(name: str, *runs: Run) -> Side:
     return Side(name, (StoredResult(f"{name}.json", result_of(*runs)),))
 
 
-def setting_of(*runs: Run, result: Result | None = None) -> SideSetting:
-    """The setting that all of these runs, one session, have."""
-    session = result or result_of(*runs)
-    return SideSetting(runs[0].workload, runs[0].requested, "fp32", (runs,), (session,), (0,))
-
-
 def row_of(base: SideSetting, other: SideSetting, *, spread: float = 0.1, outcome: Outcome = Outcome.FASTER) -> Row:
     """A row that was compared by latency: of 2 s and 1 s, each within ``spread`` of its logarithm."""
     base_value, other_value = (Interval(value, value * math.exp(-spread), value * math.exp(spread)) for value in (2, 1))

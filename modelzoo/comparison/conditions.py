@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from modelzoo.comparison.estimate import Row
 from modelzoo.formatting import DIGEST_DIGITS
 from modelzoo.frozen import field_names
 from modelzoo.records.equipment import Library
@@ -79,12 +78,15 @@ class Conditions(msgspec.Struct, frozen=True):
     differing: tuple[Difference, ...]
 
 
-def conditions(rows: Sequence[Row]) -> Conditions:
+def conditions(rows: Mapping[str, tuple[SideSetting, SideSetting]]) -> Conditions:
     """Return what both sides have in common, and what differs.
 
     Only rows for which both sides have a finished process are considered: of the others, nothing can be said.
+
+    Args:
+        rows: the baseline and the other side of each, by its name.
     """
-    both = {row.name: (_processes(row.base), _processes(row.other)) for row in rows if row.base and row.other}
+    both = {name: (_processes(base), _processes(other)) for name, (base, other) in rows.items()}
     found = {name: sides for name, sides in both.items() if all(sides)}
     processes = [process for sides in found.values() for side in sides for process in side]
     shared: list[tuple[str, tuple[str, ...]]] = []

@@ -18,7 +18,7 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.conditions import Difference, conditions
-from modelzoo.comparison.estimate import Row, Side, StoredResult
+from modelzoo.comparison.estimate import Side, StoredResult
 from modelzoo.comparison.pairing import settings_of
 from modelzoo.frozen import replace
 from modelzoo.records.fleet import HostDifference, HostKind, HostLevel, NotTimed
@@ -28,7 +28,7 @@ from modelzoo.records.run import Result
 from modelzoo.results.refusals import SideSetting
 from modelzoo.results.speed import Speed
 from modelzoo.results.throughput import rows
-from modelzoo.stats import Outcome, Verdict
+from modelzoo.stats import Outcome
 
 UNBOUNDED = 1e9
 """Stands for an infinite end of an interval, which JSON cannot express."""
@@ -213,13 +213,13 @@ def _unlike(largest: Sequence[HostResult], members: Sequence[HostResult]) -> tup
     key = next((key for key in base if key in other), None)
     if members is largest or key is None:
         return ()
-    found = _apart(_row(key, base[key].side, other[key].side))
+    found = _apart({key: (base[key].side, other[key].side)})
     return tuple(HostDifference(members[0].host, each.name, each.other, each.base) for each in found[:MOST_UNLIKE])
 
 
 def _differences(hosts: Sequence[HostResult], index: int) -> list[HostDifference]:
     """The conditions of one host that none of the others has, the most decisive first."""
-    here, pairs = hosts[index], []
+    here, pairs = hosts[index], dict[str, tuple[SideSetting, SideSetting]]()
     for key, subject in here.subjects.items():
         others = [each.subjects[key].side for each in hosts if each is not here and key in each.subjects]
         if others:
@@ -228,24 +228,11 @@ def _differences(hosts: Sequence[HostResult], index: int) -> list[HostDifference
                 sessions=tuple(runs for side in others for runs in side.sessions),
                 results=tuple(result for side in others for result in side.results),
             )
-            pairs.append(_row(key, joined, subject.side))
-    found = [HostDifference(here.host, each.name, each.other, each.base) for each in _apart(*pairs)]
+            pairs[key] = joined, subject.side
+    found = [HostDifference(here.host, each.name, each.other, each.base) for each in _apart(pairs)]
     return found[:MOST_DIFFERENCES]
 
 
-def _apart(*pairs: Row) -> list[Difference]:
-    """The conditions that both sides of the rows know, and of which they share no value."""
+def _apart(pairs: Mapping[str, tuple[SideSetting, SideSetting]]) -> list[Difference]:
+    """The conditions that both sides of the pairs know, and of which they share no value."""
     return [each for each in conditions(pairs).differing if each.is_apart and each.base and each.other]
-
-
-def _row(name: str, base: SideSetting, other: SideSetting) -> Row:
-    return Row(
-        workload=name,
-        label=base.label,
-        other_label=other.label,
-        base=base,
-        other=other,
-        base_value=None,
-        other_value=None,
-        speed=Speed(None, Verdict(Outcome.AMBIGUOUS)),
-    )

@@ -25,22 +25,6 @@ _LEAST_FAVOURABLE_FIRST = (
 _PROVEN = (ProofVerdict.PARTLY, ProofVerdict.FP32, ProofVerdict.ACTIVE)
 
 
-class OtherKernels(msgspec.Struct, frozen=True):
-    """In what a process that was not audited differs from one that was; in the shapes if all fields are empty.
-
-    Attributes:
-        kernel: the name and the precision of the kernel whose number of calls differs most.
-        calls: how often the process called it, and how often the audited one did.
-        checks: the canary's operators that ran in another precision.
-        is_listed: whether the audited process has a list of kernels.
-    """
-
-    kernel: tuple[str, str] | None = None
-    calls: tuple[int, int] = (0, 0)
-    checks: tuple[str, ...] = ()
-    is_listed: bool = True
-
-
 class UnexplainedOutputs(msgspec.Struct, frozen=True):
     """The model's outputs are not off as the requested precision explains, whatever its audits show.
 
@@ -53,9 +37,9 @@ class UnexplainedOutputs(msgspec.Struct, frozen=True):
     agreement: OutputAgreement
 
 
-Ground = Evidence | OtherKernels | UnexplainedOutputs | str | None
-"""What a verdict follows from: an audit, other kernels than those of the audits, outputs that contradict them, or why
-there was no audit, if that is known."""
+Ground = Evidence | UnexplainedOutputs | str | None
+"""What a verdict follows from: an audit, outputs that contradict it, or a sentence: why there was no audit, if that is
+known, or what a process without one did otherwise."""
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -153,7 +137,8 @@ def _process(seen: Observed, audited: Sequence[tuple[Observed, Evidence]]) -> tu
     if alike:
         worst = min(alike, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each.verdict))
         return worst.verdict, worst
-    return ProofVerdict.UNKNOWN, _difference(seen, seen.kernels, audited[0][0])
+    other = _difference(seen, seen.kernels, audited[0][0])
+    return ProofVerdict.UNKNOWN, f"a process that was not audited differs from those that were: {other}"
 
 
 def _levels(seen: Observed) -> dict[str, CanaryLevel]:
@@ -161,20 +146,19 @@ def _levels(seen: Observed) -> dict[str, CanaryLevel]:
     return {check.operator: check.level for check in seen.canary.operators} if seen.canary is not None else {}
 
 
-def _difference(seen: Observed, kernels: KernelDigest, audited: Observed) -> OtherKernels:
+def _difference(seen: Observed, kernels: KernelDigest, audited: Observed) -> str:
     """In what a process with ``kernels`` differs from an audited one: the kernel that differs most, or the canary."""
     if audited.kernels is None:
-        return OtherKernels(is_listed=False)
+        return "the audited process has no list of kernels"
     here, there = _calls(kernels), _calls(audited.kernels)
-    differing = [kernel for kernel in {**there, **here} if here.get(kernel, 0) != there.get(kernel, 0)]
-    if differing:
-        most = max(differing, key=lambda kernel: abs(here.get(kernel, 0) - there.get(kernel, 0)))
-        return OtherKernels(most, (here.get(most, 0), there.get(most, 0)))
+    most = max({**there, **here}, key=lambda kernel: abs(here[kernel] - there[kernel]), default=None)
+    if most is not None and here[most] != there[most]:
+        return f"{most[0]} ({most[1]}) was called {here[most]} times, and {there[most]} times there"
     if kernels.sha256 != audited.kernels.sha256:
-        return OtherKernels()
-    checks = (name for name, level in _levels(seen).items() if _levels(audited).get(name) is not level)
-    return OtherKernels(checks=tuple(checks) or ("operators",))
+        return "the same kernels ran on other shapes"
+    checks = [name for name, level in _levels(seen).items() if _levels(audited).get(name) is not level]
+    return f"the precision of the canary's {', '.join(checks) or 'operators'}"
 
 
-def _calls(kernels: KernelDigest) -> dict[tuple[str, str], int]:
-    return {(each.kernel, each.precision): each.count for each in kernels.kernels}
+def _calls(kernels: KernelDigest) -> Counter[tuple[str, str]]:
+    return Counter({(each.kernel, each.precision): each.count for each in kernels.kernels})

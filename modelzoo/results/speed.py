@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from statistics import median
 
 import msgspec
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.records.run import Result, Run
+from modelzoo.records.run import Result, Run, moment
 from modelzoo.records.timing import StopReason
 from modelzoo.results.refusals import Obstacle, Pair, Refusal, SideSetting, not_fp32, refusals
 from modelzoo.setting import fields, option_name
@@ -218,7 +217,7 @@ def seconds_per_round(runs: Sequence[Run]) -> float:
     """
     rounds: dict[int, list[tuple[float, float]]] = {}
     for run in runs:
-        started, ended = _moment(run.started), _moment(run.ended)
+        started, ended = moment(run.started), moment(run.ended)
         if started is not None and ended is not None:
             rounds.setdefault(run.round, []).append((started, ended))
     if not rounds:
@@ -227,11 +226,3 @@ def seconds_per_round(runs: Sequence[Run]) -> float:
     first = min(run.group for run in runs)
     sweeps = max(Counter(run.group for run in runs if run.group != first).values(), default=len(rounds))
     return median(lengths) * len(rounds) / sweeps
-
-
-def _moment(iso: str | None) -> float | None:
-    """Seconds since the Unix epoch; ``None`` if the text of a stored result is not a time."""
-    try:
-        return datetime.fromisoformat(iso or "").timestamp()
-    except ValueError:
-        return None

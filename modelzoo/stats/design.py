@@ -67,19 +67,19 @@ class Looks(msgspec.Struct, frozen=True):
             passed.append(rounds)
         found, spent = [], 0.0
         for number in passed:
-            total = 1.0 if self.final and number == rounds else spending(number / self.maximum, 1.0)
+            total = 1.0 if self.final and number == rounds else spending(number / self.maximum)
             if total > spent:
                 found.append((number, total - spent))
             spent = total
         return tuple(found)
 
 
-def spending(t: float, alpha: float) -> float:
-    """Return the error spent when the fraction ``t`` of the planned rounds has been measured.
+def spending(t: float) -> float:
+    """Return the share of the error that is spent when the fraction ``t`` of the planned rounds has been measured.
 
-    alpha · ln(1 + (e - 1) t), the spending function after Pocock of Lan and DeMets (1983).
+    ln(1 + (e - 1) t), the spending function after Pocock of Lan and DeMets (1983).
     """
-    return alpha * math.log1p((math.e - 1) * min(max(t, 0.0), 1.0))
+    return math.log1p((math.e - 1) * min(max(t, 0.0), 1.0))
 
 
 def planned_looks(minimum: int, maximum: int) -> tuple[int, ...]:

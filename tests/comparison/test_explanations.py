@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from compared_sides import row_of, setting_of
-from fake_runs import changed, evidence, make
+from compared_sides import row_of, side_setting
+from fake_runs import changed, evidence, make, result_of
 from hypothesis import given
 from hypothesis import strategies as st
 from interleaved_sides import CLASSIFIER, SHAPES, audited, checked, use
@@ -53,7 +53,11 @@ def profile(operators: dict[str, float], iterations: int = 1) -> Profile:
 
 def row_with(base: Evidence | None, other: Evidence | None, outcome: Outcome = Outcome.FASTER) -> Row:
     """A row whose sides are one process with these audits."""
-    return row_of(setting_of(make([2.0], evidence=base)), setting_of(make([1.0], evidence=other)), outcome=outcome)
+    return row_of(
+        side_setting(result_of(make([2.0], evidence=base))),
+        side_setting(result_of(make([1.0], evidence=other))),
+        outcome=outcome,
+    )
 
 
 def changes(found: Explanation | None) -> dict[str, float]:
@@ -84,8 +88,10 @@ def test_operators_that_call_a_product_are_dispatch() -> None:
 def test_seconds_are_those_of_one_pass_and_of_all_audited_processes() -> None:
     """Two processes with 2 and 1 passes: the mean of three passes."""
     first, second = (audit("k", {"aten::add": seconds}, iterations=n) for seconds, n in ((4.0, 2), (5.0, 1)))
-    base = setting_of(make([2.0], evidence=first), make([2.0], evidence=None), make([8.0], evidence=second))
-    other = setting_of(make([1.0], evidence=audit("k", {"aten::add": 1.0})))
+    base = side_setting(
+        result_of(make([2.0], evidence=first), make([2.0], evidence=None), make([8.0], evidence=second))
+    )
+    other = side_setting(result_of(make([1.0], evidence=audit("k", {"aten::add": 1.0}))))
     found = explanation(row_of(base, other), Metric.LATENCY)
     assert changes(found) == {"aten::add": -2.0, EVERYTHING_ELSE: 0.0}
     assert (found.base_passes, found.other_passes) == (3, 1)
@@ -96,13 +102,13 @@ def test_profiles_are_used_if_a_side_was_not_audited() -> None:
     """What the profile does not list by name is a part of everything else."""
     base = make([2.0], profile=profile({CONV: 3.0, "aten::relu": 1.0, OTHERS: 0.5, BETWEEN_OPERATORS: 0.5}))
     other = make([1.0], evidence=audit("k", {}), profile=profile({"aten::_slow_conv2d_forward": 4.0, OTHERS: 1.0}, 2))
-    found = explanation(row_of(setting_of(base), setting_of(other)), Metric.LATENCY)
+    found = explanation(row_of(side_setting(result_of(base)), side_setting(result_of(other))), Metric.LATENCY)
     assert changes(found) == {"conv": -1.0, "aten::relu": -1.0, "between operators": -0.5, EVERYTHING_ELSE: 0.0}
     assert found.source == "profiled"
 
 
 ADD = audit("k", {"aten::add": 1.0})
-BATCHES = [setting_of(make([1.0], setting=Setting(batch=batch), evidence=ADD)) for batch in (1, 8)]
+BATCHES = [side_setting(result_of(make([1.0], setting=Setting(batch=batch), evidence=ADD))) for batch in (1, 8)]
 
 
 @pytest.mark.parametrize(

@@ -137,10 +137,9 @@ def test_looks_are_planned_from_the_minimum_to_the_maximum(
 
 def test_spending_goes_from_nothing_to_everything() -> None:
     """Half of the rounds spend 62 % (Lan and DeMets 1983)."""
-    assert spending(0, 0.02) == 0
-    assert spending(0.5, 1) == pytest.approx(0.6201, abs=1e-4)
-    assert spending(1, 0.02) == pytest.approx(0.02)
-    assert spending(1.5, 0.02) == pytest.approx(0.02), "rounds beyond the maximum have nothing left to spend"
+    assert spending(0) == 0
+    assert spending(0.5) == pytest.approx(0.6201, abs=1e-4)
+    assert spending(1) == spending(1.5) == pytest.approx(1), "rounds beyond the maximum have nothing left to spend"
 
 
 @given(st.integers(2, 12), st.integers(0, 200), st.integers(1, 300), st.booleans())
@@ -157,7 +156,7 @@ def test_looks_never_spend_more_than_everything(minimum: int, more: int, rounds:
 
 def test_a_look_that_was_not_planned_is_taken_only_if_sampling_has_ended_by_itself() -> None:
     """At 10 rounds of a design with looks at 8 and 12: the first, or the first and the rest."""
-    first = spending(8 / 16, 1.0)
+    first = spending(8 / 16)
     assert Looks((8, 12, 16), 16).taken(10) == ((8, first),)
     assert Looks((8, 12, 16), 16, final=True).taken(10) == ((8, first), (10, 1 - first))
     assert Looks((8, 12, 16), 16, final=True).taken(8) == ((8, 1.0),)

@@ -12,7 +12,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Disagreement, InexactCanary, NotUsed, OperatorClass, Product, ProofVerdict
 from modelzoo.records.workload import MatchedDetections, OutputAgreement, OutputError
-from modelzoo.results.proof import OtherKernels, Proof, UnexplainedOutputs
+from modelzoo.results.proof import Proof, UnexplainedOutputs
 from modelzoo.results.refusals import Obstacle, OtherOutputs, Refusal
 from modelzoo.views import proof
 from modelzoo.views.speed import refusal
@@ -43,10 +43,6 @@ def test_what_proves_a_setting(approved: Callable[[str, str], None]) -> None:
         replace(AUDITED, audited=8, kernel_lists=1),
         OTHER,
         replace(OTHER, ground="the profiler failed"),
-        replace(OTHER, ground=OtherKernels(("MKL sgemm", "fp32"), (72, 73))),
-        replace(OTHER, ground=OtherKernels()),
-        replace(OTHER, ground=OtherKernels(checks=("matmul", "conv"))),
-        replace(OTHER, ground=OtherKernels(is_listed=False)),
         *(Proof(verdict=UNKNOWN, ground=UnexplainedOutputs(*each)) for each in unexplained),
         replace(AUDITED, audited=8, kernel_lists=1, outputs=off(array(1e-3, sensitivity=2e-5))),
     )
