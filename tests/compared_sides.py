@@ -26,7 +26,7 @@ def side_setting(*results: Result) -> SideSetting:
     """The only setting of these sessions."""
     first = results[0].runs[0]
     runs = tuple(result.runs for result in results)
-    return SideSetting(first.workload, first.requested, "fp32", runs, results, (0,) * len(results))
+    return SideSetting(first.workload, first.requested, "fp32", runs, results)
 
 
 def side_of(name: str, *runs: Run) -> Side:

@@ -26,7 +26,7 @@ from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.race import Throughput
 from modelzoo.records.run import Result
 from modelzoo.results.refusals import SideSetting
-from modelzoo.results.speed import Speed
+from modelzoo.results.speed import Speed, sides_of
 from modelzoo.results.throughput import rows
 from modelzoo.stats import Outcome
 
@@ -99,18 +99,16 @@ class HostResult:
     @cached_property
     def subjects(self) -> Mapping[str, _Subject]:
         """What it was timed in: settings, or configurations of instances."""
-        sides = settings_of(Side(self.host, (StoredResult("", self.result),)))
-        if isinstance(self.result.payload, Throughput):
-            of_group = {each.groups[0]: each for each in sides}
-            return {
-                " ".join(filter(None, (row.setting, row.configuration.name))): _Subject(
-                    -math.log(row.throughput.value), of_group[row.configuration.group]
-                )
-                for row in rows(self.result)
-                if row.throughput is not None and row.is_final and row.configuration.group in of_group
-            }
         found: dict[str, _Subject] = {}
-        for each in sides:
+        if isinstance(self.result.payload, Throughput):
+            sides = sides_of(self.result)
+            for row in rows(self.result):
+                side = sides[row.configuration.group]
+                if row.throughput is not None and row.is_final and side.sessions[0]:
+                    name = " ".join(filter(None, (row.setting, row.configuration.name)))
+                    found[name] = _Subject(-math.log(row.throughput.value), side)
+            return found
+        for each in settings_of(Side(self.host, (StoredResult("", self.result),))):
             levels = [math.log(median(run.steady)) for runs in each.sessions for run in runs if run.steady]
             if levels:
                 found[f"{each.workload} {each.label}"] = _Subject(fmean(levels), each)

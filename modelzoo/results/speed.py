@@ -122,7 +122,6 @@ def sides_of(result: Result, *names: str) -> list[SideSetting]:
             label="",
             sessions=(tuple(groups.get(group, ())),),
             results=(result,),
-            groups=(group,),
             validity=judged.get(group),
             side=sides[group % len(sides)],
         )
@@ -140,7 +139,7 @@ def pair_in_rounds(base: SideSetting, other: SideSetting) -> Pair:
 
 def refused(baseline: Sequence[Run], runs: Sequence[Run]) -> Sequence[Refusal]:
     """Return what makes the processes of two settings of one call not comparable: the gravest reason, if any."""
-    sides = (SideSetting(each[0].workload, each[0].requested, "", (tuple(each),), (), ()) for each in (baseline, runs))
+    sides = (SideSetting(each[0].workload, each[0].requested, "", (tuple(each),), ()) for each in (baseline, runs))
     return in_one_call(pair_in_rounds(*sides))[0] if baseline and runs else ()
 
 

@@ -133,7 +133,7 @@ def test_any_two_sides_can_be_compared(one: SideSetting, two: SideSetting) -> No
 def read(report: RunReport) -> dict[str, str | None]:
     """All facts of a report."""
     found = [group for group in groups(report, replace(result_of(), commit="0123456789abcdef+")) if group is not None]
-    return {name: " | ".join(sorted(values)) or None for group in found for name, values in group.values.items()}
+    return {name: " | ".join(sorted(values)) or None for group in found for name, values in group[0].items()}
 
 
 OPENBLAS = Library("blas", "openblas", "0.3.29", "neoversen2", "pthreads", 8, "numpy", "libopenblas.so")
