@@ -27,8 +27,6 @@ STRAGGLER_BATCHES = 2
 """… and is behind by more batches than counting can be off by."""
 NO_WINDOW = "a batch took as long as the whole run, so nothing could be counted; give --seconds a larger value"
 """Why a round failed in which nothing went wrong."""
-NAMED = 4
-"""Instances that are named one by one, of those with something in common."""
 MILLION = 1e6
 SECONDS_PER_HOUR = 3600.0
 
@@ -77,19 +75,28 @@ def stragglers(run: ConfigurationRun) -> dict[int, float]:
     }
 
 
-def round_errors(runs: Sequence[ConfigurationRun]) -> tuple[str, ...]:
-    """What went wrong in rounds, each error once with the first places where it did."""
-    places: dict[str, list[str]] = {}
+class RoundError(msgspec.Struct, frozen=True):
+    """What went wrong in rounds.
+
+    Attributes:
+        problem: the error of instances; ``None``: nothing could be counted, see ``NO_WINDOW``.
+        places: the rounds in which it did, from 0, with the number of the instance that it ended.
+    """
+
+    problem: str | None
+    places: tuple[tuple[int, int | None], ...]
+
+
+def round_errors(runs: Sequence[ConfigurationRun]) -> tuple[RoundError, ...]:
+    """Each error once, with the instances that it ended."""
+    places: dict[str | None, list[tuple[int, int | None]]] = {}
     for run in runs:
         if not run.window and all(each.error is None for each in run.instances):
-            places.setdefault(NO_WINDOW, []).append(f"round {run.round + 1}")
+            places.setdefault(None, []).append((run.round, None))
         for number, each in enumerate(run.instances):
             if each.error is not None:
-                places.setdefault(each.error, []).append(f"instance {number} in round {run.round + 1}")
-    return tuple(
-        f"{', '.join(where[:NAMED])}{' …' if len(where) > NAMED else ''}: {problem}"
-        for problem, where in places.items()
-    )
+                places.setdefault(each.error, []).append((run.round, number))
+    return tuple(RoundError(problem, tuple(where)) for problem, where in places.items())
 
 
 class Served(msgspec.Struct, frozen=True):

@@ -1,4 +1,6 @@
-"""What proves the precision of a setting: the canary and the kernel evidence of all of its processes together. Pure."""
+"""What proves the precision of a setting: the canary and the kernel evidence of all of its processes together.
+Of instances, whether they ran as was planned: the same kernels, on their own CPUs, with their memory there. Pure.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ import msgspec
 
 from modelzoo.records.canary import Canary, CanaryLevel, CanaryVerdict
 from modelzoo.records.evidence import Evidence, KernelDigest, ProofVerdict
+from modelzoo.records.machine import Placement
+from modelzoo.records.race import InstancePlace, InstanceRun
 from modelzoo.records.run import Observed, RunReport
 from modelzoo.records.workload import OutputAgreement
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
@@ -25,6 +29,22 @@ _LEAST_FAVOURABLE_FIRST = (
 _PROVEN = (ProofVerdict.PARTLY, ProofVerdict.FP32, ProofVerdict.ACTIVE)
 
 
+class OtherKernels(msgspec.Struct, frozen=True):
+    """In what a process that was not audited differs from one that was; in the shapes if all fields are empty.
+
+    Attributes:
+        kernel: the name and the precision of the kernel whose number of calls differs most.
+        calls: how often the process called it, and how often the audited one did.
+        checks: the canary's operators that ran in another precision.
+        is_listed: whether the audited process has a list of kernels.
+    """
+
+    kernel: tuple[str, str] | None = None
+    calls: tuple[int, int] = (0, 0)
+    checks: tuple[str, ...] = ()
+    is_listed: bool = True
+
+
 class UnexplainedOutputs(msgspec.Struct, frozen=True):
     """The model's outputs are not off as the requested precision explains, whatever its audits show.
 
@@ -37,9 +57,9 @@ class UnexplainedOutputs(msgspec.Struct, frozen=True):
     agreement: OutputAgreement
 
 
-Ground = Evidence | UnexplainedOutputs | str | None
-"""What a verdict follows from: an audit, outputs that contradict it, or a sentence: why there was no audit, if that is
-known, or what a process without one did otherwise."""
+Ground = Evidence | OtherKernels | UnexplainedOutputs | str | None
+"""What a verdict follows from: an audit, other kernels than those of the audits, outputs that contradict them, or why
+there was no audit, if that is known."""
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -137,8 +157,7 @@ def _process(seen: Observed, audited: Sequence[tuple[Observed, Evidence]]) -> tu
     if alike:
         worst = min(alike, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each.verdict))
         return worst.verdict, worst
-    other = _difference(seen, seen.kernels, audited[0][0])
-    return ProofVerdict.UNKNOWN, f"a process that was not audited differs from those that were: {other}"
+    return ProofVerdict.UNKNOWN, _difference(seen, seen.kernels, audited[0][0])
 
 
 def _levels(seen: Observed) -> dict[str, CanaryLevel]:
@@ -146,19 +165,76 @@ def _levels(seen: Observed) -> dict[str, CanaryLevel]:
     return {check.operator: check.level for check in seen.canary.operators} if seen.canary is not None else {}
 
 
-def _difference(seen: Observed, kernels: KernelDigest, audited: Observed) -> str:
+def _difference(seen: Observed, kernels: KernelDigest, audited: Observed) -> OtherKernels:
     """In what a process with ``kernels`` differs from an audited one: the kernel that differs most, or the canary."""
     if audited.kernels is None:
-        return "the audited process has no list of kernels"
+        return OtherKernels(is_listed=False)
     here, there = _calls(kernels), _calls(audited.kernels)
-    most = max({**there, **here}, key=lambda kernel: abs(here[kernel] - there[kernel]), default=None)
-    if most is not None and here[most] != there[most]:
-        return f"{most[0]} ({most[1]}) was called {here[most]} times, and {there[most]} times there"
+    differing = [kernel for kernel in {**there, **here} if here.get(kernel, 0) != there.get(kernel, 0)]
+    if differing:
+        most = max(differing, key=lambda kernel: abs(here.get(kernel, 0) - there.get(kernel, 0)))
+        return OtherKernels(most, (here.get(most, 0), there.get(most, 0)))
     if kernels.sha256 != audited.kernels.sha256:
-        return "the same kernels ran on other shapes"
-    checks = [name for name, level in _levels(seen).items() if _levels(audited).get(name) is not level]
-    return f"the precision of the canary's {', '.join(checks) or 'operators'}"
+        return OtherKernels()
+    checks = (name for name, level in _levels(seen).items() if _levels(audited).get(name) is not level)
+    return OtherKernels(checks=tuple(checks) or ("operators",))
 
 
-def _calls(kernels: KernelDigest) -> Counter[tuple[str, str]]:
-    return Counter({(each.kernel, each.precision): each.count for each in kernels.kernels})
+def _calls(kernels: KernelDigest) -> dict[tuple[str, str], int]:
+    return {(each.kernel, each.precision): each.count for each in kernels.kernels}
+
+
+class InstanceKernels(msgspec.Struct, frozen=True):
+    """Whether every instance ran the kernels of the one that was audited in full.
+
+    Attributes:
+        instances: how many there were in all rounds.
+        is_known: whether the kernels of the audited one are known.
+        unlike: the places of those that ran other kernels.
+        unknown: how many of them did not say which kernels they ran.
+    """
+
+    instances: int
+    is_known: bool
+    unlike: tuple[InstancePlace, ...] = ()
+    unknown: int = 0
+
+    @property
+    def are_same(self) -> bool:
+        """Whether all ran the same kernels."""
+        return self.is_known and not self.unlike and not self.unknown
+
+
+class InstancePlacement(msgspec.Struct, frozen=True):
+    """Whether every instance ran on its CPUs and had its memory on their node.
+
+    Attributes:
+        instances: how many there were in all rounds.
+        elsewhere: how many did not run on the CPUs that they were given.
+        unproven: the placements of which it is not known.
+    """
+
+    instances: int
+    elsewhere: int
+    unproven: tuple[Placement, ...]
+
+
+def instance_kernels(audited: RunReport | None, instances: Sequence[InstanceRun]) -> InstanceKernels | None:
+    """Compare the kernels of ``instances`` with those of the audited one; ``None`` if all of them failed."""
+    if not instances:
+        return None
+    if audited is None or audited.observed.kernels is None:
+        return InstanceKernels(len(instances), False)
+    wanted, verdict = audited.observed.kernels.sha256, audited.observed.canary_verdict
+    others = [each for each in instances if each.kernels not in (None, wanted) or each.canary_verdict != verdict]
+    unknown = sum(each.kernels is None for each in instances)
+    return InstanceKernels(len(instances), True, tuple(each.place for each in others), unknown)
+
+
+def instance_placement(instances: Sequence[InstanceRun]) -> InstancePlacement | None:
+    """Look where ``instances`` ran; ``None`` if all of them failed."""
+    if not instances:
+        return None
+    elsewhere = sum(each.placement is None or each.placement.cpus != each.place.cpus for each in instances)
+    placements = [each.placement for each in instances if each.placement is not None]
+    return InstancePlacement(len(instances), elsewhere, tuple(each for each in placements if not each.is_proven))

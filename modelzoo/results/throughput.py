@@ -21,7 +21,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.race import Configuration, ConfigurationRun, Exclusion, InstanceRun, StageKind, Throughput
 from modelzoo.records.run import Latency, Result, RunReport
 from modelzoo.records.serving import LatencyBound
-from modelzoo.results.counting import LEAST, per_million, rate, round_errors, stragglers, uncertainty
+from modelzoo.results.counting import LEAST, RoundError, per_million, rate, round_errors, stragglers, uncertainty
 from modelzoo.results.refusals import Pair
 from modelzoo.results.speed import NOT_LOOKED_AT, Speed, in_one_call, pair_in_rounds, sides_of, table
 from modelzoo.stats import Doubt, race
@@ -56,7 +56,7 @@ class Row(msgspec.Struct, frozen=True):
         bandwidth: share of the measured memory bandwidth that the operations need at least; likewise.
         stragglers: of each straggling instance, its share of the median, averaged over the rounds that it straggled
             in, and the number of those rounds.
-        errors: what went wrong, each once, with the rounds.
+        errors: what went wrong, each once.
         exclusion: why it was measured no further; ``None`` if it was still in at the end.
     """
 
@@ -80,7 +80,7 @@ class Row(msgspec.Struct, frozen=True):
     compute: float | None
     bandwidth: float | None
     stragglers: dict[int, tuple[float, int]]
-    errors: tuple[str, ...]
+    errors: tuple[RoundError, ...]
     exclusion: Exclusion | None
 
     @property

@@ -12,12 +12,13 @@ from modelzoo.document import Block, Column, Table, Tone, columns_of, first_line
 from modelzoo.formatting import MISSING, apart, counted, cpus, seconds, share, significant, without_options
 from modelzoo.frozen import replace
 from modelzoo.records.machine import quiet_limit
-from modelzoo.records.race import Exclusion, ExclusionKind, InstanceRun, Smt, Throughput
+from modelzoo.records.race import Exclusion, ExclusionKind, Smt, Throughput
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import throughput as results
-from modelzoo.results.counting import LEAST, NAMED
+from modelzoo.results.counting import LEAST, NO_WINDOW, RoundError
+from modelzoo.results.proof import InstanceKernels, InstancePlacement, instance_kernels, instance_placement
 from modelzoo.results.throughput import Recommendation, Row
 from modelzoo.stats import Outcome, race
 from modelzoo.views.speed import PERCENTILES, UNPROVEN, is_qualified, outcome_text, ratio, reason, rounded_value, within
@@ -26,7 +27,8 @@ _OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--j
 _OWN |= {"--rounds", "--seconds", "--output", "-o"}
 _OWN |= {"--json-dir", "--scheduler"}  # of a fleet
 """Options of the call that do not decide the setting, each with a value."""
-SAME_KERNELS = "the same kernels ran in all"
+_NAMED = 4
+"""Stragglers that are named one by one."""
 _COUNTING = "counting: how far the count of batches may be off, ± 1 per instance"
 
 
@@ -242,25 +244,27 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
             )
         if row.rounds == 1:
             said.append(f"{name}: one round, so there is no interval")
-        for number, (completed, rounds) in list(row.stragglers.items())[:NAMED]:
+        for number, (completed, rounds) in list(row.stragglers.items())[:_NAMED]:
             instance = f"{name}: instance {number} on {cpus(row.configuration.places[number].cpus, most=4)}"
             batches = f"{share(completed, 0)} of the median instance's batches"
             said.append(f"{instance} completed {batches} in {rounds} of {row.rounds} rounds")
-        more = len(row.stragglers) - NAMED
+        more = len(row.stragglers) - _NAMED
         said += [f"{name}: and {more} more stragglers"] if more > 0 else []
-        said += [f"{name}: failed: {error}" for error in row.errors]
+        said += [f"{name}: failed: {_error(error)}" for error in row.errors]
         if row.exclusion is not None:
             said.append(f"{name}: {_excluded(row, row.exclusion, rows, found.bound)}")
         elif row.judged is not None and row.judged.outcome == "undecided" and row.rounds:
             said.append(f"{name}: whether it meets the bound cannot be said with 99 % confidence{_wanting(row)}")
-    said += [f"{row.configuration.name}, measured again: failed: {error}" for row in again for error in row.errors]
-    kernels = [_kernels(result, row) for row in rows]
-    known = {each for each in kernels if each}
-    if len(known) > 1 and all(each.startswith(SAME_KERNELS) for each in known):
-        said.append(f"every configuration: {SAME_KERNELS} instances")
+    said += [
+        f"{row.configuration.name}, measured again: failed: {_error(error)}" for row in again for error in row.errors
+    ]
+    kernels = [_instance_kernels(result, row) for row in rows]
+    known = [each for each in kernels if each is not None]
+    if len({each.instances for each in known}) > 1 and all(each.are_same for each in known):
+        said.append("every configuration: the same kernels ran in all instances")
     else:
-        said += _per_row(rows, kernels)
-    said += _per_row(rows, [_placement(results.instances_of(found, row)) for row in rows])
+        said += _per_row(rows, list(map(_kernels, kernels)))
+    said += _per_row(rows, [_placement(instance_placement(results.instances_of(found, row))) for row in rows])
     # What else used the CPUs.
     usages, allowed = [run.usage for run in found.runs if run.usage is not None], found.machine.threads.affinity
     other = [each.other_cores for each in usages if (each.other_cores or 0) > quiet_limit(allowed, each.resolution)]
@@ -271,6 +275,16 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
     if steal > 1:
         said.append(f"the hypervisor took up to {steal:.0f} % of the CPU time away during a round")
     return said
+
+
+def _error(error: RoundError) -> str:
+    """An error, with the first instances that it ended."""
+    places = [
+        f"round {number + 1}" if instance is None else f"instance {instance} in round {number + 1}"
+        for number, instance in error.places
+    ]
+    where = f"{', '.join(places[:_NAMED])}{' …' if len(places) > _NAMED else ''}"
+    return f"{where}: {NO_WINDOW if error.problem is None else error.problem}"
 
 
 def _excluded(row: Row, exclusion: Exclusion, rows: Sequence[Row], bound: LatencyBound | None) -> str:
@@ -292,41 +306,39 @@ def _excluded(row: Row, exclusion: Exclusion, rows: Sequence[Row], bound: Latenc
 def same_kernels(result: Result) -> str:
     """Whether all instances of the recommended configuration ran the kernels of the audited one; empty without one."""
     recommended = results.recommendation(result)
-    return "" if recommended is None else _kernels(result, recommended.row)
+    return "" if recommended is None else _kernels(_instance_kernels(result, recommended.row))
 
 
-def _kernels(result: Result, row: Row) -> str:
-    """Whether every instance ran the kernels of the one that was audited in full; empty if all of them failed."""
-    instances = results.instances_of(results.of(result), row)
+def _instance_kernels(result: Result, row: Row) -> InstanceKernels | None:
     audited = results.context(result, row.configuration.group)
-    if not instances:
+    return instance_kernels(audited, results.instances_of(results.of(result), row))
+
+
+def _kernels(found: InstanceKernels | None) -> str:
+    if found is None:
         return ""
-    if audited is None or audited.observed.kernels is None:
+    if not found.is_known:
         return "it is not known which kernels the instances ran"
-    wanted, verdict = audited.observed.kernels.sha256, audited.observed.canary_verdict
-    unlike = [each for each in instances if each.kernels not in (None, wanted) or each.canary_verdict != verdict]
-    if unlike:
-        places = (each.place.cpus for each in unlike[:NAMED])
-        first = ", ".join(f"CPUs {'+'.join(map(str, each[:4]))}{'…' if len(each) > 4 else ''}" for each in places)
-        return f"{len(unlike)} of {len(instances)} instances ran other kernels than the audited one ({first})"
-    unknown = sum(each.kernels is None for each in instances)
-    if unknown:
-        return f"the kernels of {unknown} of {len(instances)} instances are not known"
-    return f"{SAME_KERNELS} {len(instances)} instances"
+    if found.unlike:
+        first = ", ".join(
+            f"CPUs {'+'.join(map(str, each.cpus[:4]))}{'…' if len(each.cpus) > 4 else ''}"
+            for each in found.unlike[:_NAMED]
+        )
+        return f"{len(found.unlike)} of {found.instances} instances ran other kernels than the audited one ({first})"
+    if found.unknown:
+        return f"the kernels of {found.unknown} of {found.instances} instances are not known"
+    return f"the same kernels ran in all {found.instances} instances"
 
 
-def _placement(instances: Sequence[InstanceRun]) -> str:
-    """Whether the instances ran on their CPUs with their memory beside them; empty if all of them failed."""
-    if not instances:
+def _placement(found: InstancePlacement | None) -> str:
+    """Whether the instances ran on their CPUs with their memory beside them."""
+    if found is None:
         return ""
-    elsewhere = sum(each.placement is None or each.placement.cpus != each.place.cpus for each in instances)
-    if elsewhere:
-        return f"{elsewhere} of {len(instances)} instances did not run on the CPUs that they were given"
-    placements = [each.placement for each in instances if each.placement is not None]
-    unproven = [each for each in placements if not each.is_proven]
-    if not unproven:
+    if found.elsewhere:
+        return f"{found.elsewhere} of {found.instances} instances did not run on the CPUs that they were given"
+    if not found.unproven:
         return "every instance ran on its own cores of one NUMA node, with its memory there (verified in numa_maps)"
-    first = unproven[0]
+    first = found.unproven[0]
     if first.problem is not None:
         reason = first.problem
     elif not first.nodes:
@@ -337,7 +349,7 @@ def _placement(instances: Sequence[InstanceRun]) -> str:
         reason = "unknown"
     else:
         reason = f"{share(first.local_share, 0)} of its memory was on its node"
-    return f"placement not verified for {len(unproven)} of {len(instances)} instances: {reason}"
+    return f"placement not verified for {len(found.unproven)} of {found.instances} instances: {reason}"
 
 
 def _per_row(rows: Sequence[Row], texts: Sequence[str]) -> list[str]:

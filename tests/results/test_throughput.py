@@ -6,13 +6,16 @@ import random
 
 import pytest
 from instances import configuration, ran, result, series
+from instances import placement as placed
 
 from modelzoo.frozen import replace
+from modelzoo.records.machine import Placement
 from modelzoo.records.race import Exclusion, ExclusionKind, MachinePrice, Stage, StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
 from modelzoo.results import throughput as results
-from modelzoo.results.counting import count, rate, stragglers, uncertainty
+from modelzoo.results.counting import RoundError, count, rate, stragglers, uncertainty
+from modelzoo.results.proof import InstanceKernels, instance_kernels, instance_placement
 from modelzoo.stats.race import Choice
 
 
@@ -71,7 +74,7 @@ def test_a_round_in_which_an_instance_died_counts_for_nothing() -> None:
     died = ran(0, own, 1, [0.1, 0.1], errors={1: "the worker process was ended by SIGKILL"})
     (row,) = results.rows(result([own], [ran(0, own, 0, [0.1, 0.1]), died, ran(0, own, 2, [0.1, 0.1])]))
     assert (row.rounds, row.failed) == (2, 1)
-    assert row.errors == ("instance 1 in round 2: the worker process was ended by SIGKILL",)
+    assert row.errors == (RoundError("the worker process was ended by SIGKILL", ((1, 1),)),)
     assert row.throughput.value == pytest.approx(20, rel=0.02)
 
 
@@ -188,3 +191,23 @@ def test_the_throughput_of_a_language_model_is_in_tokens() -> None:
     assert tokens.throughput.value == pytest.approx(32 * prompts.throughput.value)
     cost = results.cost_per_million(results.of(found), tokens)
     assert cost.value == pytest.approx(3.6 / 3600 / tokens.throughput.value * 1e6)
+
+
+def test_the_proof_is_of_every_instance() -> None:
+    """Kernels as audited, own CPUs, memory on their node; otherwise it is said of how many."""
+    own = configuration(2)
+    run = ran(0, own, 0, [0.1, 0.1])
+    found = result([own], [run])
+    (row,) = results.rows(found)
+    assert instance_kernels(results.context(found, 0), results.instances_of(results.of(found), row)) == InstanceKernels(
+        2, False
+    )
+    proven = instance_placement(results.instances_of(results.of(found), row))
+    assert (proven.instances, proven.elsewhere, proven.unproven) == (2, 0, ())
+    first, second = run.instances
+    far, lost = (
+        instance_placement((first, replace(second, placement=each)))
+        for each in (placed(second.place, elsewhere=400_000), Placement((3,), (0,)))
+    )
+    assert [each.local_share for each in far.unproven] == [pytest.approx(0.6)]
+    assert lost.elsewhere == 1

@@ -13,8 +13,6 @@ from instances import configuration, placement, ran, result
 from modelzoo.cli.app import explicit_values, make_parser
 from modelzoo.cli.parser import Parser
 from modelzoo.frozen import replace
-from modelzoo.records.evidence import KernelDigest
-from modelzoo.records.machine import Placement
 from modelzoo.records.race import Configuration, ConfigurationRun, Exclusion, ExclusionKind, Stage, StageKind
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
@@ -94,22 +92,6 @@ def test_answers_and_notes(approved: Callable[[str, str], None]) -> None:
     for name, found in results_to_be_told().items():
         said += [f"{name}: {throughput.answer(found)}", *(f"  {note}" for note in notes(found))]
     approved("said/instances.txt", "".join(f"{each}\n" for each in said))
-
-
-def test_the_proof_is_of_every_instance() -> None:
-    """Kernels as audited, and own CPUs; otherwise it is said of how many."""
-    audited = make([], kernels=KernelDigest("k" * 64, ()), canary=None, canary_verdict=None)
-    rounds = [ran(index, each, 0, [0.1] * each.instances) for index, each in enumerate((ONE, FOUR))]
-    first, *others = rounds[1].instances
-    lost = replace(first, placement=Placement((3,), (0,)))
-    for odd, expected in (
-        (first, "every configuration: the same kernels ran in all instances"),
-        (replace(first, kernels="other"), "1 of 4 instances ran other kernels than the audited one (CPUs 0)"),
-        (replace(first, kernels=None), "the kernels of 1 of 4 instances are not known"),
-        (lost, "1 of 4 instances did not run on the CPUs that they were given"),
-    ):
-        found = result([ONE, FOUR], [rounds[0], replace(rounds[1], instances=(odd, *others))])
-        assert any(expected in each for each in notes(replace(found, runs=(audited,))))
 
 
 def test_the_table_has_the_efficiency_and_no_interval_of_one_round() -> None:
