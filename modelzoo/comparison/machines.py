@@ -13,7 +13,6 @@ import msgspec
 from modelzoo import stats
 from modelzoo.comparison.estimate import Row, Side, skewness
 from modelzoo.errors import UsageError
-from modelzoo.formatting import counted
 from modelzoo.frozen import replace
 from modelzoo.records.machine import fingerprint
 from modelzoo.records.race import Throughput
@@ -28,6 +27,25 @@ A vCPU is usually one of the two hardware threads of an x86 core, and a whole AR
 "Optimize CPU options", says so of its instances). Some instances have SMT switched off, so this is an assumption."""
 
 
+class IdleCores(msgspec.Struct, frozen=True):
+    """A run used ``used`` of ``cores`` cores; the rate is that of as many such runs as the cores allow."""
+
+    used: float
+    cores: int
+
+
+Extrapolation = IdleCores | str
+"""What the rate of a whole machine takes for granted. A text names the accelerator that a run used; the
+machine is taken to have no other one like it."""
+
+
+class AssumedCores(msgspec.Struct, frozen=True):
+    """The virtual machine does not show how many vCPUs share a core; so many is usual for this architecture."""
+
+    vcpus: int
+    architecture: str
+
+
 class Rates(msgspec.Struct, frozen=True):
     """The throughput of one side of a row, in items per second, with 95 % intervals.
 
@@ -35,15 +53,15 @@ class Rates(msgspec.Struct, frozen=True):
         machine: of the whole machine.
         core: of each physical core; ``None`` if the model does not run on the CPU.
         vcpu: of each logical CPU; ``None`` likewise.
-        extrapolated: what is assumed because the run did not use the whole machine; empty if it did.
-        assumed: what is assumed of the machine's physical cores; empty if their number is known.
+        extrapolated: what is assumed because the run did not use the whole machine; ``None`` if it did.
+        assumed: what is assumed of the machine's physical cores; ``None`` if their number is known.
     """
 
     machine: stats.Interval
     core: stats.Interval | None
     vcpu: stats.Interval | None
-    extrapolated: str = ""
-    assumed: str = ""
+    extrapolated: Extrapolation | None = None
+    assumed: AssumedCores | None = None
 
 
 class RowRates(msgspec.Struct, frozen=True):
@@ -113,8 +131,7 @@ def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Rates | N
     if metric is Metric.LATENCY:
         items = multiplied(stats.inverse(items, report.setting.batch), 1 / skewness(side))
     if report.setting.device != "cpu":
-        alone = f"ran on {report.setting.device}; the machine is assumed to have no other such device"
-        return Rates(items, None, None, extrapolated=alone)
+        return Rates(items, None, None, extrapolated=report.setting.device)
     machine, limits = report.provenance.machine, report.provenance.machine.threads
     # The cores that a run could keep busy: its threads (instances: the most that were tried), unless its CPUs or its
     # quota are fewer. Cores are counted as the system shows them; in a virtual machine they may be halves of physical
@@ -122,23 +139,18 @@ def rates(side: SideSetting, items: stats.Interval, metric: Metric) -> Rates | N
     threads = min((each.cores for each in side.served), default=report.setting.threads)
     used = min(threads, limits.physical_cores, limits.quota or math.inf)
     whole = items if used >= machine.cores else multiplied(items, machine.cores / used)
-    idle = (
-        f"used {used:g} of {machine.cores} cores; other processes on the idle cores are assumed to be as fast, "
-        "although they would share caches, memory bandwidth and power"
-    )
-    cores, assumed = float(machine.cores), ""
+    cores, assumed = float(machine.cores), None
     if machine.hypervisor is not None:
         vcpus = machine.vcpus_per_core
         if vcpus is None:
             vcpus = VCPUS_PER_CORE.get(machine.architecture, 1)
-            assumed = f"{counted(vcpus, 'vCPU')} per physical core, as usual for {machine.architecture}; "
-            assumed += "the virtual machine does not show it"
+            assumed = AssumedCores(vcpus, machine.architecture)
         cores = machine.logical / vcpus
     return Rates(
         machine=whole,
         core=multiplied(whole, 1 / cores),
         vcpu=multiplied(whole, 1 / machine.logical),
-        extrapolated=idle if used < machine.cores else "",
+        extrapolated=IdleCores(used, machine.cores) if used < machine.cores else None,
         assumed=assumed,
     )
 
@@ -185,7 +197,7 @@ class Cost(msgspec.Struct, frozen=True):
             between sessions.
         base_price: of the baseline's machine.
         other_price: of the other side's.
-        base_extrapolated: what is assumed because the baseline did not use the whole machine; empty if it did.
+        base_extrapolated: what is assumed because the baseline did not use the whole machine; ``None`` if it did.
         other_extrapolated: likewise.
         outcome: the verdict, corrected for all rows; ``None`` unless both machines as a whole were measured.
         is_assumed: whether it rests on an assumption of how much days differ.
@@ -202,8 +214,8 @@ class Cost(msgspec.Struct, frozen=True):
     ratio: stats.Interval
     base_price: Price
     other_price: Price
-    base_extrapolated: str = ""
-    other_extrapolated: str = ""
+    base_extrapolated: Extrapolation | None = None
+    other_extrapolated: Extrapolation | None = None
     outcome: Outcome | None = None
     is_assumed: bool = False
     is_unproven: bool = False

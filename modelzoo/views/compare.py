@@ -9,6 +9,7 @@ from modelzoo import stats
 from modelzoo.comparison.compare import SLOWER, Comparison, Gate
 from modelzoo.comparison.estimate import Row
 from modelzoo.comparison.explanations import kernel_changes
+from modelzoo.comparison.machines import Extrapolation
 from modelzoo.document import Block, Column, Line, Lines, Notices, Rows, Section, Table, lines, named
 from modelzoo.formatting import counted, seconds, share
 from modelzoo.records.run import Result
@@ -82,7 +83,7 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
         for row in comparison.rates:
             for name, rates in zip(names, (row.base, row.other)):
                 starred.append(_extrapolated(name, rates.extrapolated))
-                starred.append(f"Assumed of {name}: {rates.assumed}." if rates.assumed else "")
+                starred.append(f"Assumed of {name}: {words.cores_text(rates.assumed)}." if rates.assumed else "")
         columns = words.rate_columns(comparison.rates, names)
         blocks.append(_tabular("Throughput per machine, physical core and vCPU", columns, _starred(starred)))
     if gate.conditions:
@@ -165,8 +166,8 @@ def _tabular(title: str, columns: Sequence[Column], *more: Block, wraps: bool = 
     return Section(title, (Table(title, tuple(columns), wraps=wraps), *more))
 
 
-def _extrapolated(name: str, said: str) -> str:
-    return said and f"Extrapolated: {name} {said}."
+def _extrapolated(name: str, found: Extrapolation | None) -> str:
+    return "" if found is None else f"Extrapolated: {name} {words.extrapolation_text(found)}."
 
 
 def _starred(texts: Iterable[str]) -> Lines:

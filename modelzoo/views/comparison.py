@@ -9,9 +9,9 @@ from typing import TypeVar
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_sessions
 from modelzoo.comparison.estimate import Row, StoredResult
-from modelzoo.comparison.machines import Cost, Rates, RowRates
+from modelzoo.comparison.machines import AssumedCores, Cost, Extrapolation, Rates, RowRates
 from modelzoo.document import Column, Line, Lines, Rows, Tone, first_line
-from modelzoo.formatting import MISSING, significant
+from modelzoo.formatting import MISSING, counted, significant
 from modelzoo.frozen import replace
 from modelzoo.results.refusals import Metric, Obstacle, SideSetting
 from modelzoo.stats import Basis, Doubt, Outcome, Ratio, Verdict
@@ -152,13 +152,13 @@ def _settings(of: Rows[Priced]) -> list[Column]:
     return [of.text("workload", lambda each: each.workload), of.text("setting", lambda each: each.label)]
 
 
-def _level(value: stats.Interval | None, assumed: str, currency: str = "") -> str:
+def _level(value: stats.Interval | None, assumed: Extrapolation | AssumedCores | None, currency: str = "") -> str:
     unit = f" {currency}" if currency else ""
     return MISSING if value is None else f"{significant(value.value, 3)}{unit} {within(value)}{_mark(assumed)}"
 
 
-def _mark(assumed: str) -> str:
-    return f" {ASSUMED}" if assumed else ""
+def _mark(assumed: Extrapolation | AssumedCores | None) -> str:
+    return f" {ASSUMED}" if assumed is not None else ""
 
 
 def alone_columns(rows: Sequence[Row], costs: Sequence[Cost]) -> list[Column]:
@@ -212,6 +212,28 @@ def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
         lambda each: OUTCOME_TONE.get(each.outcome, Tone.PLAIN),
     )
     return [*columns, verdicts] if any(each.outcome for each in costs) else columns
+
+
+def extrapolation_text(found: Extrapolation | None) -> str:
+    """What is assumed because a run did not use the whole machine; empty if it did."""
+    if found is None:
+        return ""
+    if isinstance(found, str):
+        return f"ran on {found}; the machine is assumed to have no other such device"
+    return (
+        f"used {found.used:g} of {found.cores} cores; other processes on the idle cores are assumed to be as fast, "
+        "although they would share caches, memory bandwidth and power"
+    )
+
+
+def cores_text(found: AssumedCores | None) -> str:
+    """What is assumed of a machine's physical cores; empty if their number is known."""
+    if found is None:
+        return ""
+    return (
+        f"{counted(found.vcpus, 'vCPU')} per physical core, as usual for {found.architecture}; "
+        "the virtual machine does not show it"
+    )
 
 
 def accuracy(side: SideSetting, judged: Sequence[StoredResult] = ()) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from modelzoo import __version__, stats
 from modelzoo.comparison.compare import Comparison, Gate
 from modelzoo.comparison.estimate import Row, Side
+from modelzoo.comparison.machines import Cost, Rates
 from modelzoo.document.written import csv_lines
 from modelzoo.formatting import printable, shown_json
 from modelzoo.records.codec import encode, encode_json
@@ -21,7 +22,7 @@ from modelzoo.records.evidence import Evidence
 from modelzoo.results.refusals import Metric, SideSetting
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
-from modelzoo.views.comparison import notes, values_text
+from modelzoo.views.comparison import cores_text, extrapolation_text, notes, values_text
 from modelzoo.views.speed import basis_text, outcome_text, ratio, reason, refusal
 
 FORMAT, REPORT_FORMAT = "modelzoo-comparison/1.0", "modelzoo-report/1.1"
@@ -126,6 +127,14 @@ def _comparison(found: Comparison, gate: Gate) -> Json:
         created = [stored.result.created for stored in each.results]
         return {"name": each.name, "paths": [stored.path for stored in each.results], "created": created}
 
+    def rates(each: Rates) -> Json:
+        texts = {"extrapolated": extrapolation_text(each.extrapolated), "assumed": cores_text(each.assumed)}
+        return {**encode(each), **texts}
+
+    def cost(each: Cost) -> Json:
+        base, other = map(extrapolation_text, (each.base_extrapolated, each.other_extrapolated))
+        return {**encode(each), "base_extrapolated": base, "other_extrapolated": other}
+
     return {
         "metric": found.metric,
         "unit": UNITS[found.metric],
@@ -136,8 +145,8 @@ def _comparison(found: Comparison, gate: Gate) -> Json:
         "geometric_mean": found.mean,
         "conditions": {"shared": shared, "differing": differing},
         "explanations": found.explanations,
-        "rates": found.rates,
-        "costs": found.costs,
+        "rates": [{**encode(each), "base": rates(each.base), "other": rates(each.other)} for each in found.rates],
+        "costs": list(map(cost, found.costs)),
         "stages": found.stages,
         "notes": notes(found),
         "fail_on": list(map(str, gate.conditions)),

@@ -13,6 +13,7 @@ from fake_runs import make, result_of
 
 from modelzoo.comparison.machines import (
     Cost,
+    IdleCores,
     Price,
     Rates,
     costs,
@@ -84,33 +85,33 @@ KVM = {"hypervisor": "KVM", "architecture": "x86_64"}
 @pytest.mark.parametrize(
     ("changes", "machine", "core", "vcpu", "extrapolated"),
     [
-        ({}, 16.0, 2.0, 2.0, ""),
+        ({}, 16.0, 2.0, 2.0, None),
         # Four such processes would fit, if they did not slow each other down.
-        ({"threads": 2}, 64.0, 8.0, 8.0, "used 2 of 8 cores"),
+        ({"threads": 2}, 64.0, 8.0, 8.0, IdleCores(2, 8)),
         # By affinity, by quota, or on both hardware threads of each.
-        ({"limits": Threads(4, 4, 4, None)}, 32.0, 4.0, 4.0, "used 4 of 8 cores"),
-        ({"limits": Threads(4, 8, 8, 4.0)}, 32.0, 4.0, 4.0, "used 4 of 8 cores"),
-        ({"limits": Threads(4, 4, 8, None)}, 32.0, 4.0, 4.0, "used 4 of 8 cores"),
+        ({"limits": Threads(4, 4, 4, None)}, 32.0, 4.0, 4.0, IdleCores(4, 8)),
+        ({"limits": Threads(4, 8, 8, 4.0)}, 32.0, 4.0, 4.0, IdleCores(4, 8)),
+        ({"limits": Threads(4, 4, 8, None)}, 32.0, 4.0, 4.0, IdleCores(4, 8)),
         # Threads on all cores use the whole machine, with SMT or without.
-        ({"threads": 8, **SMT}, 16.0, 2.0, 1.0, ""),
-        ({"threads": 16, **SMT}, 16.0, 2.0, 1.0, ""),
+        ({"threads": 8, **SMT}, 16.0, 2.0, 1.0, None),
+        ({"threads": 16, **SMT}, 16.0, 2.0, 1.0, None),
         # The cores of a guest are vCPUs: on x86, two of them usually share one, and the guest may not see it.
-        ({**KVM, "vcpus_per_core": 2}, 16.0, 4.0, 2.0, ""),
-        ({**KVM, "vcpus_per_core": None}, 16.0, 4.0, 2.0, ""),
-        ({**KVM, "architecture": "aarch64", "vcpus_per_core": 1}, 16.0, 2.0, 2.0, ""),
-        ({**KVM, "architecture": "aarch64", "vcpus_per_core": None}, 16.0, 2.0, 2.0, ""),
-        ({"device": "cuda"}, 16.0, None, None, "ran on cuda"),
-        ({"metric": Metric.THROUGHPUT}, 1.0, 0.125, 0.125, ""),
+        ({**KVM, "vcpus_per_core": 2}, 16.0, 4.0, 2.0, None),
+        ({**KVM, "vcpus_per_core": None}, 16.0, 4.0, 2.0, None),
+        ({**KVM, "architecture": "aarch64", "vcpus_per_core": 1}, 16.0, 2.0, 2.0, None),
+        ({**KVM, "architecture": "aarch64", "vcpus_per_core": None}, 16.0, 2.0, 2.0, None),
+        ({"device": "cuda"}, 16.0, None, None, "cuda"),
+        ({"metric": Metric.THROUGHPUT}, 1.0, 0.125, 0.125, None),
     ],
 )
 def test_what_a_machine_a_core_and_a_vcpu_achieve(
-    changes: dict[str, Any], machine: float, core: float | None, vcpu: float | None, extrapolated: str
+    changes: dict[str, Any], machine: float, core: float | None, vcpu: float | None, extrapolated: object
 ) -> None:
     """16 items in one second on 8 cores without SMT; or 1 item per second."""
     found = rates_of(**changes)
     assert (found.core and found.core.value, found.vcpu and found.vcpu.value) == (core, vcpu)
-    assert (found.machine.value, found.extrapolated.partition(";")[0]) == (machine, extrapolated)
-    assert bool(found.assumed) is ("hypervisor" in changes and changes["vcpus_per_core"] is None)
+    assert (found.machine.value, found.extrapolated) == (machine, extrapolated)
+    assert (found.assumed is not None) is ("hypervisor" in changes and changes["vcpus_per_core"] is None)
 
 
 def test_the_bounds_of_a_latency_change_places() -> None:
@@ -208,7 +209,6 @@ def test_the_cost_of_a_million() -> None:
     assert (found.base.value, found.other.value) == (pytest.approx(100.0), pytest.approx(50.0))
     assert (found.base.low, found.base.high) == pytest.approx((100.0 * math.exp(-0.1), 100.0 * math.exp(0.1)))
     assert (found.ratio.value, found.ratio.high) == pytest.approx((2.0, 2.0 * math.exp(0.2))), "that of the row"
-    assert (found.unit, found.base_extrapolated) == ("rows", "")
+    assert (found.unit, found.base_extrapolated) == ("rows", None)
     assert (half.base.value, half.ratio.value) == (pytest.approx(50.0), pytest.approx(2.0))
-    assert half.base_extrapolated == half.other_extrapolated
-    assert half.base_extrapolated.startswith("used 4 of 8 cores; ")
+    assert half.base_extrapolated == half.other_extrapolated == IdleCores(4, 8)

@@ -68,7 +68,7 @@ def test_a_machine_that_was_measured_in_part_has_no_verdict_on_its_cost() -> Non
     half = {"runs": {"machine": machine_with(threads=Threads(4, 4, 4, None))}}
     for part in (half, {"counts": (1, 2)}):
         (cost,) = compared(served(rates(40), **part), served(rates(20), HOUR, **part), *PRICES).costs
-        assert cost.base_extrapolated
+        assert cost.base_extrapolated is not None
         assert cost.outcome is cost.alone_outcome is None
     of_processes = compare(side("old", session()), side("new", session(0.01, 2)), Question(), PRICES)
     assert of_processes.costs[0].outcome is None
