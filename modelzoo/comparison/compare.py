@@ -30,12 +30,12 @@ from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN, StopReason
 from modelzoo.results.refusals import (
     ALLOWABLE,
     Metric,
+    NotTimed,
     Obstacle,
     Pair,
     Refusal,
     SideSetting,
     divided,
-    not_timed,
     refusals,
 )
 from modelzoo.results.speed import Divided, Speed, of_rounds, pair_in_rounds, sides_of, table
@@ -157,7 +157,7 @@ def _of_rounds(pair: Pair) -> stats.Ratio | Refusal:
         return found
     sides = [side for side in (pair.base, pair.other) if side is not None]
     untimed = [side for side in sides if _value_in_rounds(side) is None]
-    return not_timed(untimed or sides)
+    return Refusal(Obstacle.MISSING, fact=NotTimed(tuple(side.side for side in untimed or sides)))
 
 
 def _value_in_rounds(side: SideSetting, metric: Metric = Metric.LATENCY) -> stats.Interval | None:

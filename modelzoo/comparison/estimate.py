@@ -17,7 +17,7 @@ import msgspec
 from modelzoo import stats
 from modelzoo.records.run import Result, Run, moment
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
-from modelzoo.results.refusals import Metric, Pair, Refusal, SideSetting, not_timed
+from modelzoo.results.refusals import Metric, NotTimed, Obstacle, Pair, Refusal, SideSetting
 from modelzoo.results.speed import Speed
 from modelzoo.stats import Basis, Doubt, LogRatio, Spread, Variance
 
@@ -257,7 +257,8 @@ def ratio(
     assert base is not None and other is not None  # otherwise it is refused
     mine, theirs = level(base, metric, assumed), level(other, metric, assumed)
     if mine is None or theirs is None:
-        return not_timed((side for side, found in ((base, mine), (other, theirs)) if found is None), metric)
+        missing = tuple(side.side for side, found in ((base, mine), (other, theirs)) if found is None)
+        return Refusal(Obstacle.MISSING, fact=NotTimed(missing, metric))
     whole = stats.total([*mine.variances, *theirs.variances])
     if is_alone:
         if min(mine.processes, theirs.processes) < LEAST_ALONE:

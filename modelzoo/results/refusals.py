@@ -7,6 +7,7 @@ not recorded, there is no ratio. Which kernels did the work is not among it: tha
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import Enum
 
 import msgspec
 
@@ -15,6 +16,7 @@ from modelzoo.frozen import Word
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.validity import Validity, ValidityVerdict
 from modelzoo.records.workload import OutputAgreement
 from modelzoo.results.counting import Served
@@ -41,13 +43,6 @@ class Metric(Word):
 
 RATED = (Metric.LATENCY, Metric.THROUGHPUT)
 """The metrics that say how many items a machine processes per second."""
-NOT_TIMED = {
-    Metric.COLD_START: "no process on {} is known to have compiled its model, rather than found it in a cache",
-    Metric.WARM_START: "no process on {} is known to have found its compiled code in a cache",
-    Metric.FIRST_TOKEN: "no process on {} timed the tokens that it generated",
-    Metric.PER_TOKEN: "no process on {} timed the tokens that it generated",
-}
-"""Why a side has no values of a metric; of the others, because nothing was timed."""
 
 
 class Obstacle(Word):
@@ -73,6 +68,33 @@ ALLOWABLE = tuple(each for each in Obstacle if each is not Obstacle.MISSING)
 """What ``--allow`` can name."""
 
 
+class Failed(msgspec.Struct, frozen=True):
+    """No process of a side ended; with the error of one, or ``None`` if they were interrupted."""
+
+    error: str | None
+
+
+class NotTimed(msgspec.Struct, frozen=True):
+    """These sides have no values of the metric."""
+
+    sides: tuple[str, ...]
+    metric: Metric = Metric.LATENCY
+
+
+class Batches(msgspec.Struct, frozen=True):
+    """The sides ran different batch sizes."""
+
+    base: tuple[int, ...]
+    other: tuple[int, ...]
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """The sides had to meet different bounds, or one of them none."""
+
+    base: LatencyBound | None
+    other: LatencyBound | None
+
+
 class OtherOutputs(msgspec.Struct, frozen=True):
     """It cannot be said that a setting computes what torch does in eager mode.
 
@@ -87,6 +109,27 @@ class OtherOutputs(msgspec.Struct, frozen=True):
     problem: str | None = None
 
 
+class Different(Enum):
+    """What two sides must have in common, and do not."""
+
+    DECLARATION = "workload.py"
+    WEIGHTS = "weights"
+
+
+class OtherWork(msgspec.Struct, frozen=True):
+    """Two sides found different numbers of something.
+
+    Attributes:
+        name: what was counted.
+        base: number on the side of the baseline.
+        other: number on the other side.
+    """
+
+    name: str
+    base: float
+    other: float
+
+
 class Unproven(msgspec.Struct, frozen=True):
     """What is known of a precision that a setting was to run in."""
 
@@ -99,9 +142,12 @@ class Unproven(msgspec.Struct, frozen=True):
         return self.precision != "fp32" and self.proof.verdict is ProofVerdict.NOT_ACTIVE
 
 
-Fact = str | Canary | Evidence | OtherOutputs | Unproven | WarningMessage | Validity
-"""A sentence, or what one is made of: the canary or the audit that shows that the baseline is not fp32, the audit of
-either side whose products are wrong, other outputs than torch's …"""
+Incomparable = Canary | Evidence | OtherOutputs | Different | OtherWork
+"""Why a comparison would be meaningless: the canary or the audit that shows that the baseline is not fp32, the audit of
+either side whose products are wrong, other outputs than torch's, or other work."""
+
+Reason = Failed | NotTimed | Batches | Bounds | LatencyBound | Unproven | WarningMessage | Obstacle | Validity
+Fact = Reason | Incomparable | str
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -109,13 +155,13 @@ class Refusal(msgspec.Struct, frozen=True):
 
     Attributes:
         obstacle: what kind of reason it is.
-        fact: what shows it.
-        side: name of the side whose run shows it; empty if it is a sentence, or about both.
+        side: name of the side that it is about; empty if it is about both.
+        fact: what shows it. A text is the name of an emulator, an obstacle what was not recorded on both sides.
     """
 
     obstacle: Obstacle
-    fact: Fact
     side: str = ""
+    fact: Fact | None = None
 
 
 class SideSetting(msgspec.Struct, frozen=True):
@@ -230,14 +276,11 @@ def refusals(pair: Pair, metric: Metric = Metric.LATENCY) -> tuple[Refusal, ...]
     """
     base, other = pair.base, pair.other
     if base is None or other is None:
-        found = (each for each in (base, other) if each is not None)
-        return tuple(Refusal(Obstacle.MISSING, f"only {each.side} has it") for each in found)
+        return tuple(Refusal(Obstacle.MISSING, each.side) for each in (base, other) if each is not None)
     sides = (base, other)
-    failed = [each for each in sides if not each.reports]
+    failed = tuple(Refusal(Obstacle.MISSING, each.side, Failed(_error(each))) for each in sides if not each.reports)
     if failed:
-        return tuple(
-            Refusal(Obstacle.MISSING, f"all processes of {each.side} failed: {_error(each)}") for each in failed
-        )
+        return failed
     return (*_of_both(pair, base, other, metric), *(refused for each in sides for refused in _of_side(each)))
 
 
@@ -247,34 +290,25 @@ def divided(found: Sequence[Refusal], allowed: Collection[Obstacle]) -> tuple[tu
     return refused, tuple(each for each in found if each.obstacle in allowed)
 
 
-def not_timed(sides: Iterable[SideSetting], metric: Metric = Metric.LATENCY) -> Refusal:
-    """Return that these sides have no values of ``metric``."""
-    said = NOT_TIMED.get(metric, "nothing was timed on {}")
-    return Refusal(Obstacle.MISSING, said.format(" and ".join(side.side for side in sides)))
-
-
-def _error(side: SideSetting) -> str:
+def _error(side: SideSetting) -> str | None:
     """The error of the first process that failed."""
-    errors = (run.error for session in side.sessions for run in session if run.error)
-    return next(errors, "they were interrupted")
+    return next((run.error for session in side.sessions for run in session if run.error), None)
 
 
 def _of_both(pair: Pair, base: SideSetting, other: SideSetting, metric: Metric) -> Iterator[Refusal]:
     if base.requested.stages != other.requested.stages:
-        yield Refusal(Obstacle.WORK, "one result timed the model alone, the other one the whole pipeline")
+        yield Refusal(Obstacle.WORK)
     if not settings.is_other_work(pair.on_purpose):
         yield from _of_work(base, other, is_interleaved=pair.is_interleaved)
     # Of instances, those that the best configuration was chosen from.
     tried = ([batch for each in side.served for batch in each.batches] for side in (base, other))
     ran = ([report.setting.batch for report in side.reports] for side in (base, other))
-    batches = [", ".join(map(str, sorted(set(own or of_reports)))) for own, of_reports in zip(tried, ran)]
+    batches = [tuple(sorted(set(own or of_reports))) for own, of_reports in zip(tried, ran)]
     if batches[0] != batches[1] and not ("batch" in pair.on_purpose and metric in RATED):
-        yield Refusal(Obstacle.BATCH, f"baseline and candidate ran different batch sizes: {' and '.join(batches)}")
+        yield Refusal(Obstacle.BATCH, fact=Batches(*batches))
     bounds = [dict.fromkeys(each.bound for each in side.served) for side in (base, other)]
     if bounds[0] != bounds[1]:
-        firsts = (next(iter(each)) for each in bounds)
-        said = " and ".join("no --slo" if each is None else f"--slo {each.text}" for each in firsts)
-        yield Refusal(Obstacle.SLO, f"baseline and candidate had to meet different bounds: {said}")
+        yield Refusal(Obstacle.SLO, fact=Bounds(*(next(iter(each)) for each in bounds)))
 
 
 def _inputs(side: SideSetting) -> set[str | None]:
@@ -296,33 +330,32 @@ def _of_work(base: SideSetting, other: SideSetting, *, is_interleaved: bool) -> 
         rounds = [(one, two) for one, two in both if one is not None and two is not None]
         digests = [(one.provenance.digest, two.provenance.digest) for one, two in rounds]
         if any(None not in each and each[0] != each[1] for each in digests):
-            yield Refusal(Obstacle.WORK, "baseline and candidate have different versions of workload.py")
+            yield Refusal(Obstacle.WORK, fact=Different.DECLARATION)
     if not (mine[0].prepared.weights.sha256 and theirs[0].prepared.weights.sha256):
-        yield Refusal(Obstacle.UNRECORDED, "the digest of the weights was not recorded for both")
+        yield Refusal(Obstacle.UNRECORDED, fact=Obstacle.WEIGHTS)
     elif any(one.prepared.weights.sha256 != two.prepared.weights.sha256 for one, two in rounds):
-        yield Refusal(Obstacle.WEIGHTS, "baseline and candidate ran different weights")
+        yield Refusal(Obstacle.WEIGHTS, fact=Different.WEIGHTS)
     inputs = [_inputs(base), _inputs(other)]
     if None in inputs[0] | inputs[1]:
-        yield Refusal(Obstacle.UNRECORDED, "the digest of the inputs was not recorded for both")
+        yield Refusal(Obstacle.UNRECORDED, fact=Obstacle.INPUTS)
     elif inputs[0] != inputs[1]:
-        yield Refusal(Obstacle.INPUTS, "baseline and candidate ran different inputs")
+        yield Refusal(Obstacle.INPUTS)
     counted = [next((each for each in reports if each.observed.counts), None) for reports in (mine, theirs)]
     if counted[0] is not None and counted[1] is not None:
         compared = rounds if is_interleaved else [(counted[0], counted[1])]
         for one, two in compared:
             differing = [
-                f"{mine.name} {mine.value:.0f} and {theirs.value:.0f}"
+                OtherWork(mine.name, mine.value, theirs.value)
                 for mine, theirs in zip(one.observed.counts, two.observed.counts)
                 if abs(theirs.value - mine.value) > WORK_DIFFERENCE * max(mine.value, theirs.value)
             ]
             if differing:
-                said = "baseline and candidate did different work"
-                yield from (Refusal(Obstacle.WORK, f"{said}: {each}") for each in differing)
+                yield from (Refusal(Obstacle.WORK, fact=work) for work in differing)
                 break
     elif _is_same_work(mine, counted[0]) or _is_same_work(theirs, counted[1]):
         return
     elif counted[0] is not None or counted[1] is not None:
-        yield Refusal(Obstacle.UNRECORDED, "how much work was done was not recorded for both")
+        yield Refusal(Obstacle.UNRECORDED, fact=Obstacle.WORK)
 
 
 def _is_same_work(reports: Sequence[RunReport], counted: RunReport | None) -> bool:
@@ -337,24 +370,22 @@ def _of_side(side: SideSetting) -> Iterator[Refusal]:
         (report.provenance.machine.emulator for report in reports if report.provenance.machine.emulator), None
     )
     if emulator is not None:
-        yield Refusal(Obstacle.EMULATOR, f"{name} ran under the emulator {emulator}")
-    bound = side.served[0].bound if side.served else None
-    if bound is not None and not all(each.is_met for each in side.served):
-        yield Refusal(Obstacle.SLO, f"no configuration of {name} is known to meet {bound.text}")
+        yield Refusal(Obstacle.EMULATOR, name, emulator)
+    if not all(each.is_met for each in side.served):
+        yield Refusal(Obstacle.SLO, name, side.served[0].bound)
     if not all(each.is_confirmed for each in side.served):
-        said = f"the best configuration of {name} was not measured again after the choice"
-        yield Refusal(Obstacle.UNCONFIRMED, said)
+        yield Refusal(Obstacle.UNCONFIRMED, name)
     outputs = other_outputs(reports)
     if outputs is not None:
-        yield Refusal(Obstacle.OUTPUTS, outputs, name)
+        yield Refusal(Obstacle.OUTPUTS, name, outputs)
     wrong = next(wrong_results(reports), None)
     doubt = unproven(side.requested.precision, reports)
     rests_on_outputs = isinstance(doubt, Unproven) and isinstance(doubt.proof.ground, UnexplainedOutputs)
     if wrong is not None:
-        yield Refusal(Obstacle.WRONG, wrong, name)
+        yield Refusal(Obstacle.WRONG, name, wrong)
     elif doubt is not None and (outputs is None or not rests_on_outputs):
         is_inactive = isinstance(doubt, Unproven) and doubt.is_inactive
-        yield Refusal(Obstacle.INACTIVE if is_inactive else Obstacle.UNPROVEN, doubt, name)
+        yield Refusal(Obstacle.INACTIVE if is_inactive else Obstacle.UNPROVEN, name, doubt)
     judged = side.validity.report.validity if side.validity is not None and side.validity.report is not None else None
     if judged is not None and judged.verdict is ValidityVerdict.NOT_VALID:
-        yield Refusal(Obstacle.INVALID, judged, name)
+        yield Refusal(Obstacle.INVALID, name, judged)

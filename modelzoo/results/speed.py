@@ -150,7 +150,7 @@ def in_one_call(pair: Pair) -> Divided:
     """
     found = refusals(pair)
     contrary = (shown for report in pair.base.reports for shown in not_fp32(report)) if pair.base is not None else ()
-    refused = [Refusal(Obstacle.UNPROVEN, shown) for shown in list(contrary)[:1]]
+    refused = [Refusal(Obstacle.UNPROVEN, "", shown) for shown in list(contrary)[:1]]
     refused += [each for each in found if each.obstacle in IN_ONE_CALL and each.obstacle is not Obstacle.UNPROVEN]
     ranks = {obstacle: rank for rank, obstacle in enumerate(GRAVEST)}
     refused.sort(key=lambda each: ranks.get(each.obstacle, len(ranks)))

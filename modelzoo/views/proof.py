@@ -32,7 +32,7 @@ from modelzoo.records.workload import (
     OutputAgreement,
     OutputError,
 )
-from modelzoo.results.proof import Proof, UnexplainedOutputs
+from modelzoo.results.proof import OtherKernels, Proof, UnexplainedOutputs
 from modelzoo.results.refusals import OtherOutputs
 from modelzoo.views.kernel_tables import wrong_text
 
@@ -53,6 +53,16 @@ def sentence(merged: Proof) -> str | None:
         return "no process was audited in full" if merged.listed else None
     if isinstance(ground, Evidence):
         said = audit(ground)
+    elif isinstance(ground, OtherKernels):
+        other = "the same kernels ran on other shapes"
+        if not ground.is_listed:
+            other = "the audited process has no list of kernels"
+        elif ground.kernel is not None:
+            (name, precision), (here, there) = ground.kernel, ground.calls
+            other = f"{name} ({precision}) was called {here} times, and {there} times there"
+        elif ground.checks:
+            other = f"the precision of the canary's {', '.join(ground.checks)}"
+        said = f"a process that was not audited differs from those that were: {other}"
     elif isinstance(ground, UnexplainedOutputs):
         found = ground.agreement
         rounding = max((each.rounding or 0.0 for each in found.outputs), default=0.0)

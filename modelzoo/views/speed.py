@@ -8,9 +8,23 @@ from collections.abc import Iterable, Sequence
 from modelzoo.comparison.estimate import FEW_PROCESSES, LEAST_ALONE
 from modelzoo.formatting import MISSING, Merged, apart, duration, general, percent, share, significant, time_unit
 from modelzoo.frozen import replace
+from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, ProofVerdict
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.validity import Validity
-from modelzoo.results.refusals import Obstacle, OtherOutputs, Refusal, Unproven
+from modelzoo.results.refusals import (
+    Batches,
+    Bounds,
+    Different,
+    Failed,
+    Metric,
+    NotTimed,
+    Obstacle,
+    OtherOutputs,
+    OtherWork,
+    Refusal,
+    Unproven,
+)
 from modelzoo.results.speed import Speed
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Basis, Doubt, Interval, Outcome, Outlook, Ratio, Spread, Verdict
 from modelzoo.views import proof
@@ -109,6 +123,13 @@ OUTCOMES = {
 """What is counted, in this order; ``None``: it was not timed."""
 UNPROVEN = " (unproven)"
 """Behind a conclusion about settings of which one is not proven; the name by which ``compare`` allows it."""
+NOT_TIMED = {
+    Metric.COLD_START: "no process on {} is known to have compiled its model, rather than found it in a cache",
+    Metric.WARM_START: "no process on {} is known to have found its compiled code in a cache",
+    Metric.FIRST_TOKEN: "no process on {} timed the tokens that it generated",
+    Metric.PER_TOKEN: "no process on {} timed the tokens that it generated",
+}
+"""Why a side has no values of a metric; of the others, because nothing was timed."""
 
 
 def is_qualified(speed: Speed) -> bool:
@@ -171,21 +192,57 @@ def _spread(spreads: Sequence[Spread]) -> str:
 def refusal(found: Refusal) -> str:
     """Why the two sides of a row are not comparable."""
     side, fact = found.side, found.fact
-    if isinstance(fact, str):
-        return fact
+    if not side:
+        return _of_both(found)
+    if isinstance(fact, Failed):
+        return f"all processes of {side} failed: {fact.error or 'they were interrupted'}"
     if isinstance(fact, Unproven):
         verb = "active" if found.obstacle is Obstacle.INACTIVE else "verified"
         return f"{fact.precision} is not {verb} on {side}: {proof.sentence(fact.proof) or proof.NO_EVIDENCE}"
     if isinstance(fact, WarningMessage):
         return f"{side} did not run as it says: {fact.message}"
+    if isinstance(fact, Evidence) and fact.verdict is ProofVerdict.WRONG_RESULTS:
+        return f"on {side}, WRONG RESULTS: {wrong_text(fact)}"
+    if isinstance(fact, (Canary, Evidence)):
+        return f"{side} is {proof.not_fp32(fact)}"
     if isinstance(fact, Validity):
         return f"the predictions of {side} are NOT VALID: {reason_text(fact)}"
-    on_side = f"on {side}, " if side else ""
     if isinstance(fact, OtherOutputs):
-        return f"{on_side}{proof.other_outputs_text(fact)}"
+        return f"on {side}, {proof.other_outputs_text(fact)}"
+    if isinstance(fact, LatencyBound):
+        return f"no configuration of {side} is known to meet {fact.text}"
+    if found.obstacle is Obstacle.UNCONFIRMED:
+        return f"the best configuration of {side} was not measured again after the choice"
+    return f"{side} ran under the emulator {fact}" if found.obstacle is Obstacle.EMULATOR else f"only {side} has it"
+
+
+def _of_both(found: Refusal) -> str:
+    fact = found.fact
+    if isinstance(fact, NotTimed):
+        return NOT_TIMED.get(fact.metric, "nothing was timed on {}").format(" and ".join(fact.sides))
+    if isinstance(fact, Batches):
+        sizes = (", ".join(map(str, each)) for each in (fact.base, fact.other))
+        return f"baseline and candidate ran different batch sizes: {' and '.join(sizes)}"
+    if isinstance(fact, Bounds):
+        bounds = ("no --slo" if each is None else f"--slo {each.text}" for each in (fact.base, fact.other))
+        return f"baseline and candidate had to meet different bounds: {' and '.join(bounds)}"
+    if isinstance(fact, Obstacle):
+        work = "how much work was done" if fact is Obstacle.WORK else f"the digest of the {fact.value}"
+        return f"{work} was not recorded for both"
     if isinstance(fact, Evidence) and fact.verdict is ProofVerdict.WRONG_RESULTS:
-        return f"{on_side}WRONG RESULTS: {wrong_text(fact)}"
-    return f"{side or 'the fp32 baseline'} is {proof.not_fp32(fact)}"
+        return f"WRONG RESULTS: {wrong_text(fact)}"
+    if isinstance(fact, (Canary, Evidence)):
+        return f"the fp32 baseline is {proof.not_fp32(fact)}"
+    if isinstance(fact, OtherWork):
+        return f"baseline and candidate did different work: {fact.name} {fact.base:.0f} and {fact.other:.0f}"
+    if isinstance(fact, Different):
+        said = "ran different weights" if fact is Different.WEIGHTS else "have different versions of workload.py"
+        return f"baseline and candidate {said}"
+    if isinstance(fact, OtherOutputs):
+        return proof.other_outputs_text(fact)
+    if found.obstacle is Obstacle.INPUTS:
+        return "baseline and candidate ran different inputs"
+    return "one result timed the model alone, the other one the whole pipeline"
 
 
 def verdict_reason(verdict: Verdict, largest: float = 0.0) -> str:

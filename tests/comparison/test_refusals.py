@@ -18,7 +18,7 @@ from modelzoo.records.run import Result, SideReport, ValidityEntry, ValidityRepo
 from modelzoo.records.validity import Reason, ReasonKind, Validity, ValidityVerdict
 from modelzoo.records.workload import Count
 from modelzoo.results import summary
-from modelzoo.results.refusals import Metric, Obstacle, Pair, Refusal, divided, refusals
+from modelzoo.results.refusals import Batches, Failed, Metric, Obstacle, Pair, Refusal, divided, refusals
 from modelzoo.setting import Setting
 from modelzoo.validity.checks import check_value
 from modelzoo.views.findings import headline
@@ -167,7 +167,7 @@ def test_batch_sizes_must_be_equal_unless_they_are_paired_on_purpose() -> None:
     purpose = "batch=1:batch=8"
     assert found(small, large, Metric.THROUGHPUT, purpose) == found(small, large, Metric.LATENCY, purpose) == ()
     (refused,) = found(small, large, Metric.MEMORY, purpose)
-    assert refused == Refusal(Obstacle.BATCH, "baseline and candidate ran different batch sizes: 1 and 8")
+    assert refused == Refusal(Obstacle.BATCH, fact=Batches((1,), (8,)))
     nine = changed(session().runs[0].report, setting=session().runs[0].report.setting.replace(batch=9))
     other = replace(session(), runs=tuple(replace(run, report=nine) for run in session().runs))
     assert obstacles(found(session(), other)) == [Obstacle.BATCH]
@@ -195,9 +195,10 @@ def test_what_only_one_side_has_cannot_be_allowed() -> None:
     """Nor can a setting all of whose processes failed."""
     (setting,) = settings_of(side("old", session()))
     (missing,) = refusals(Pair(setting, None))
-    assert missing == Refusal(Obstacle.MISSING, "only old has it")
+    assert missing == Refusal(Obstacle.MISSING, "old")
     (failed,) = found(session(), result_of(make(None, error="out of memory")))
-    assert failed == Refusal(Obstacle.MISSING, "all processes of new failed: out of memory")
+    assert failed == Refusal(Obstacle.MISSING, "new", Failed("out of memory"))
+    assert refusal(failed) == "all processes of new failed: out of memory"
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:

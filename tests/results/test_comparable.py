@@ -14,15 +14,13 @@ from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run, RunReport
 from modelzoo.records.workload import Count
-from modelzoo.results.refusals import Fact, OtherOutputs, other_outputs
+from modelzoo.results.refusals import Different, Incomparable, OtherOutputs, OtherWork, other_outputs
 from modelzoo.results.speed import refused
 from modelzoo.setting import Setting
 
 BF16 = Setting("bf16")
 OTHER = replace(WEIGHTS, sha256="xyz")
 
-OTHER_WEIGHTS = "baseline and candidate ran different weights"
-OTHER_WORK = "baseline and candidate did different work"
 WRONG = evidence(ProofVerdict.WRONG_RESULTS)
 AUDITED = evidence(ProofVerdict.FP32)
 REPLAYED = replace(AUDITED, classes=tuple(replace(each, is_replayed=True) for each in AUDITED.classes))
@@ -51,17 +49,13 @@ def counted(*numbers: float) -> tuple[Count, ...]:
         ),
         ([make([1.0])], [make([1.0], setting=BF16, evidence=WRONG)], WRONG),
         ([make([1.0], level=CanaryLevel.REDUCED, evidence=WRONG)], [make([1.0], weights=OTHER)], WRONG),
-        ([make([1.0])], [make([1.0], weights=OTHER)], OTHER_WEIGHTS),
-        ([make([1.0]), make([1.0], round=1)], [make([1.0]), make([1.0], round=1, weights=OTHER)], OTHER_WEIGHTS),
-        (
-            [make([1.0], digest="a")],
-            [make([1.0], digest="b")],
-            "baseline and candidate have different versions of workload.py",
-        ),
+        ([make([1.0])], [make([1.0], weights=OTHER)], Different.WEIGHTS),
+        ([make([1.0]), make([1.0], round=1)], [make([1.0]), make([1.0], round=1, weights=OTHER)], Different.WEIGHTS),
+        ([make([1.0], digest="a")], [make([1.0], digest="b")], Different.DECLARATION),
         ([make([1.0], digest="a")], [make([1.0])], None),
         ([make([1.0], counts=counted(100))], [make([1.0], counts=counted(130))], None),
-        ([make([1.0], counts=counted(100))], [make([1.0], counts=counted(140))], f"{OTHER_WORK}: boxes 100 and 140"),
-        ([make([1.0], counts=counted(9, 0))], [make([1.0], counts=counted(9, 8))], f"{OTHER_WORK}: boxes 0 and 8"),
+        ([make([1.0], counts=counted(100))], [make([1.0], counts=counted(140))], OtherWork("boxes", 100, 140)),
+        ([make([1.0], counts=counted(9, 0))], [make([1.0], counts=counted(9, 8))], OtherWork("boxes", 0, 8)),
         ([make([1.0], counts=counted(0))], [make([1.0], counts=counted(0))], None),
         ([make([1.0])], [make([1.0], setting=Setting(seed=1), weights=OTHER)], None),
         ([make([1.0], counts=counted(100))], [make([1.0], setting=Setting(batch=8), counts=counted(140))], None),
@@ -72,7 +66,7 @@ def counted(*numbers: float) -> tuple[Count, ...]:
         ),
     ],
 )
-def test_a_speedup_is_refused_for_a_reason(baseline: list[Run], runs: list[Run], expected: Fact | None) -> None:
+def test_a_speedup_is_refused_for_a_reason(baseline: list[Run], runs: list[Run], expected: Incomparable | None) -> None:
     """Not in fp32, other weights, other work, in any round, unless asked for; a bf16 baseline need not be fp32."""
     assert [each.fact for each in refused(baseline, runs)] == ([] if expected is None else [expected])
 

@@ -9,7 +9,7 @@ from modelzoo.records.canary import CanaryLevel, CanaryVerdict
 from modelzoo.records.evidence import KernelCalls, KernelDigest, ProofVerdict
 from modelzoo.records.run import RunReport
 from modelzoo.records.workload import MatchedDetections, OutputAgreement, OutputError
-from modelzoo.results.proof import UnexplainedOutputs, merged_proof
+from modelzoo.results.proof import OtherKernels, UnexplainedOutputs, merged_proof
 from modelzoo.setting import Setting
 
 ACTIVE, PARTLY, UNKNOWN = ProofVerdict.ACTIVE, ProofVerdict.PARTLY, ProofVerdict.UNKNOWN
@@ -27,7 +27,6 @@ def kernels(name: str = "oneDNN matmul brg", count: int = 73, shapes: str = "") 
     return KernelDigest(f"{name} {count} {shapes}", (KernelCalls(name, "bf16", count),))
 
 
-DIFFERS = "a process that was not audited differs from those that were"
 LISTED = {"kernels": kernels()}
 OTHERS = {"kernels": kernels("MKL sgemm")}
 
@@ -50,24 +49,20 @@ OTHERS = {"kernels": kernels("MKL sgemm")}
         (
             [report(ACTIVE, **LISTED), report(None, kernels=kernels(count=72))],
             UNKNOWN,
-            f"{DIFFERS}: oneDNN matmul brg (bf16) was called 72 times, and 73 times there",
+            OtherKernels(("oneDNN matmul brg", "bf16"), (72, 73)),
         ),
         (
             [report(ACTIVE, **LISTED), report(None, **OTHERS)],
             UNKNOWN,
-            f"{DIFFERS}: oneDNN matmul brg (bf16) was called 0 times, and 73 times there",
+            OtherKernels(("oneDNN matmul brg", "bf16"), (0, 73)),
         ),
-        (
-            [report(ACTIVE, **LISTED), report(None, kernels=kernels(shapes="other"))],
-            UNKNOWN,
-            f"{DIFFERS}: the same kernels ran on other shapes",
-        ),
+        ([report(ACTIVE, **LISTED), report(None, kernels=kernels(shapes="other"))], UNKNOWN, OtherKernels()),
         (
             [report(ACTIVE, **LISTED), report(None, **LISTED, level=CanaryLevel.FP32)],
             UNKNOWN,
-            f"{DIFFERS}: the precision of the canary's matmul, linear, conv",
+            OtherKernels(checks=("matmul", "linear", "conv")),
         ),
-        ([report(ACTIVE), report(None, **LISTED)], UNKNOWN, f"{DIFFERS}: the audited process has no list of kernels"),
+        ([report(ACTIVE), report(None, **LISTED)], UNKNOWN, OtherKernels(is_listed=False)),
         ([report(None, **LISTED)] * 3, None, None),
     ],
 )

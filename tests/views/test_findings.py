@@ -19,7 +19,7 @@ from modelzoo.records.run import Run
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results import summary
-from modelzoo.results.refusals import Obstacle, Refusal
+from modelzoo.results.refusals import Different, Obstacle, Refusal
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
@@ -54,7 +54,7 @@ def speed(outcome: Outcome, value: float | None = None, **verdict: Any) -> Speed
 FASTER, SLOWER, EQUAL, OPEN = map(speed, FACTORS)
 WIDE = Speed(Ratio(stats.Interval(2.09, 1.32, 3.33)), Verdict(Outcome.AMBIGUOUS, Doubt.CHANCE, 0.04, 3))
 """AMBIGUOUS, although 1 is outside the interval."""
-UNPROVEN = replace(FASTER, allowed=(Refusal(Obstacle.UNPROVEN, ""),))
+UNPROVEN = replace(FASTER, allowed=(Refusal(Obstacle.UNPROVEN),))
 NO_BASELINE = Speed(None, Verdict(Outcome.AMBIGUOUS, Doubt.NO_BASELINE))
 ALONE = Speed(Ratio(stats.Interval(2.0, 0.0, math.inf)), Verdict(Outcome.AMBIGUOUS, Doubt.ONE_PROCESS))
 
@@ -135,11 +135,7 @@ def of_several_settings() -> dict[str, list[SummaryRow]]:
 def of_doubtful_settings() -> dict[str, list[SummaryRow]]:
     """Calls whose kernels, accuracy or outputs are not as they should be."""
     slow, fast = proven(Setting(), evidence=evidence(ProofVerdict.FP32, 0.5)), proven(Setting(), "other")
-    weights = Speed(
-        None,
-        Verdict(Outcome.NOT_COMPARABLE),
-        (Refusal(Obstacle.WEIGHTS, "baseline and candidate ran different weights"),),
-    )
+    weights = Speed(None, Verdict(Outcome.NOT_COMPARABLE), (Refusal(Obstacle.WEIGHTS, fact=Different.WEIGHTS),))
     instead = replace(evidence(ProofVerdict.NOT_ACTIVE), reason=NotUsed("bf16", ("k",), "oneDNN", None))
     base, other = two()
     verdicts = (ValidityVerdict.VALID, ValidityVerdict.NUMERIC_ONLY, ValidityVerdict.NOT_VALID)

@@ -12,8 +12,8 @@ from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Disagreement, InexactCanary, NotUsed, OperatorClass, Product, ProofVerdict
 from modelzoo.records.workload import MatchedDetections, OutputAgreement, OutputError
-from modelzoo.results.proof import Proof, UnexplainedOutputs
-from modelzoo.results.refusals import Obstacle, OtherOutputs, Refusal
+from modelzoo.results.proof import OtherKernels, Proof, UnexplainedOutputs
+from modelzoo.results.refusals import Different, Obstacle, OtherOutputs, OtherWork, Refusal
 from modelzoo.views import proof
 from modelzoo.views.speed import refusal
 
@@ -43,6 +43,10 @@ def test_what_proves_a_setting(approved: Callable[[str, str], None]) -> None:
         replace(AUDITED, audited=8, kernel_lists=1),
         OTHER,
         replace(OTHER, ground="the profiler failed"),
+        replace(OTHER, ground=OtherKernels(("MKL sgemm", "fp32"), (72, 73))),
+        replace(OTHER, ground=OtherKernels()),
+        replace(OTHER, ground=OtherKernels(checks=("matmul", "conv"))),
+        replace(OTHER, ground=OtherKernels(is_listed=False)),
         *(Proof(verdict=UNKNOWN, ground=UnexplainedOutputs(*each)) for each in unexplained),
         replace(AUDITED, audited=8, kernel_lists=1, outputs=off(array(1e-3, sensitivity=2e-5))),
     )
@@ -93,8 +97,13 @@ def test_the_worst_output_of_each_is_said(approved: Callable[[str, str], None]) 
 
 
 def test_why_a_speedup_is_refused() -> None:
-    """A baseline that is not what it says."""
-    facts = (evidence(ProofVerdict.NOT_FP32), canary(CanaryLevel.BF16))
-    said = [refusal(Refusal(Obstacle.UNPROVEN, each)) for each in facts]
-    assert said[0].startswith("the fp32 baseline is not fp32 according to its kernels: fp32: NOT FP32 (")
-    assert said[1].startswith("the fp32 baseline is not fp32 according to the canary: matmul bf16 (2.9e-03), ")
+    """Other work, or a baseline that is not what it says."""
+    reasons = (Different.DECLARATION, OtherWork("boxes", 100.0, 140.0), evidence(ProofVerdict.NOT_FP32))
+    facts = (*reasons, canary(CanaryLevel.BF16))
+    said = [refusal(Refusal(Obstacle.INACTIVE, fact=each)) for each in facts]
+    assert said[:2] == [
+        "baseline and candidate have different versions of workload.py",
+        "baseline and candidate did different work: boxes 100 and 140",
+    ]
+    assert said[2].startswith("the fp32 baseline is not fp32 according to its kernels: fp32: NOT FP32 (")
+    assert said[3].startswith("the fp32 baseline is not fp32 according to the canary: matmul bf16 (2.9e-03), ")
