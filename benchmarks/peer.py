@@ -102,8 +102,8 @@ def chosen_seconds(taken: Sequence[Timed]) -> float:
     if not taken:
         return FIRST_SECONDS
     cost = fmean(each.wall for each in taken[1:] or taken) - fmean(sum(each.samples) for each in taken)
-    costs = stats.Costs(max(0.0, cost), max(median(each.samples) for each in taken))
-    return stats.seconds_per_process(costs, stats.components([each.samples for each in taken], PRIOR), SECONDS)
+    sample, found = max(median(each.samples) for each in taken), [each.samples for each in taken]
+    return stats.seconds_per_process(max(0.0, cost), sample, stats.components(found, PRIOR), SECONDS)
 
 
 def peer(model: Path, seconds: int, installed: Path | None) -> Iterator[Timed]:

@@ -337,4 +337,4 @@ def _side(levels: Array, sides: Sides, number: int) -> SideSetting:
     first = START + timedelta(days=100 * (1 + number))
     created = [(first + index * pause).isoformat() for index in range(len(runs))]
     results = tuple(Result((), begun, runs=each) for begun, each in zip(created, runs))
-    return SideSetting(template().workload, template().requested, "", runs, results, (0,) * len(runs))
+    return SideSetting(template().workload, template().requested, "", runs, results)

@@ -167,9 +167,7 @@ def measured(server: Server, rng: np.random.Generator) -> SideSetting:
     logs = server.spread * noise + server.between * rng.standard_normal((server.sessions, 1))
     found = tuple(Served("", tuple(each), "items", (1,), 1, None, True, True) for each in np.exp(logs).tolist())
     count = server.sessions
-    return SideSetting(
-        "simulated", Setting(), "", ((),) * count, (Result((), WHEN),) * count, (0,) * count, served=found
-    )
+    return SideSetting("simulated", Setting(), "", ((),) * count, (Result((), WHEN),) * count, served=found)
 
 
 def compared(base: Server, other: Server, rng: np.random.Generator, repetitions: int) -> Iterator[stats.Ratio]:

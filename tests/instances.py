@@ -61,13 +61,13 @@ def ran(
     """A round in which each instance's batches took so long, and some of them died."""
     died = errors or {}
     found = [series(each, int(duration / each) + 1) for each in seconds]
-    counted = None if died else count(found)
+    window, counted = (None, ((),) * len(found)) if died else count(found)
     instances = [
         InstanceRun(
             place,
             batches=len(one.ended),
-            counted=0 if counted is None else counted.counts[position],
-            latencies=() if counted is None else counted.latencies[position],
+            counted=len(counted[position]),
+            latencies=counted[position],
             start=1e-4 * position,
             memory=1_500_000,
             peak_memory=2_000_000,
@@ -78,7 +78,6 @@ def ran(
         )
         for position, (place, one) in enumerate(zip(own.places, found))
     ]
-    window = None if counted is None else counted.seconds
     return ConfigurationRun(index, number, CREATED, CREATED, tuple(instances), window, duration)
 
 

@@ -78,18 +78,12 @@ def side_setting(*results: Result) -> SideSetting:
     """The only setting of these sessions."""
     first = results[0].runs[0]
     runs = tuple(result.runs for result in results)
-    return SideSetting(first.workload, first.requested, "fp32", runs, results, (0,) * len(results))
+    return SideSetting(first.workload, first.requested, "fp32", runs, results)
 
 
 def side_of(name: str, *runs: Run) -> Side:
     """A side that is one session with these runs."""
     return Side(name, (StoredResult(f"{name}.json", result_of(*runs)),))
-
-
-def setting_of(*runs: Run, result: Result | None = None) -> SideSetting:
-    """The setting that all of these runs, one session, have."""
-    session = result or result_of(*runs)
-    return SideSetting(runs[0].workload, runs[0].requested, "fp32", (runs,), (session,), (0,))
 
 
 def row_of(base: SideSetting, other: SideSetting, *, spread: float = 0.1, outcome: Outcome = Outcome.FASTER) -> Row:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
+from typing import Any
 
 from places import DATA
+
+from modelzoo.records.run import Result
+from modelzoo.results import store
 
 STORED = sorted((DATA / "results").iterdir())
 """``early-*`` are of the first versions of the suite, which recorded less; private paths are replaced."""
@@ -21,3 +26,17 @@ def unpacked(stored: Path, directory: Path) -> Path:
 
 def name(stored: Path) -> str:
     return stored.name.split(".")[0]
+
+
+def written(result: Result, directory: Path) -> Any:
+    """``result`` as the JSON data in its file."""
+    store.write(result, directory / "r.json")
+    return json.loads((directory / "r.json").read_text())
+
+
+def damage(data: Any, place: tuple[str | int, ...], value: Any) -> None:
+    """Put ``value`` in its place."""
+    *outer, last = place
+    for step in outer:
+        data = data[step]
+    data[last] = value

@@ -175,7 +175,7 @@ def _comparison(metric: Metric, base: Side, other: Side, rows: tuple[Row, ...], 
         same_machine=is_same,
         rows=rows,
         mean=mean_ratio([row.speed.found for row in rows if row.speed.found is not None]),
-        conditions=conditions(rows),
+        conditions=conditions({row.name: (row.base, row.other) for row in rows if row.base and row.other}),
         explanations=tuple(each for each in explained if each is not None),
     )
 

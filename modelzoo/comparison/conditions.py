@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from modelzoo.comparison.estimate import Row
 from modelzoo.formatting import DIGEST_DIGITS
 from modelzoo.frozen import field_names
 from modelzoo.records.equipment import Library
@@ -35,20 +34,9 @@ _NONE_IF_NOT_REPORTED = frozenset({"emulator", "hypervisor", "image", "container
 _NAMES = {"cpu": "CPU", "libc": "C library", "sve_bits": "SVE bits", "numa_nodes": "NUMA nodes", "quota": "CPU quota"}
 
 
-class Group(msgspec.Struct, frozen=True):
-    """Conditions of one kind in one process.
-
-    Attributes:
-        values: by name; empty if a value is not known.
-        absent: what it means that a name is not among them; ``None``: it is not known.
-    """
-
-    values: Mapping[str, Values]
-    absent: str | None = None
-
-    def of(self, name: str) -> Values:
-        """The values of one condition."""
-        return self.values.get(name, frozenset() if self.absent is None else frozenset({self.absent}))
+Group = tuple[Mapping[str, Values], Values]
+"""Conditions of one kind in one process, by name, empty if a value is not known; and what it means that a name is not
+among them, empty if that is not known."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -79,19 +67,22 @@ class Conditions(msgspec.Struct, frozen=True):
     differing: tuple[Difference, ...]
 
 
-def conditions(rows: Sequence[Row]) -> Conditions:
+def conditions(rows: Mapping[str, tuple[SideSetting, SideSetting]]) -> Conditions:
     """Return what both sides have in common, and what differs.
 
     Only rows for which both sides have a finished process are considered: of the others, nothing can be said.
+
+    Args:
+        rows: the baseline and the other side of each, by its name.
     """
-    both = {row.name: (_processes(row.base), _processes(row.other)) for row in rows if row.base and row.other}
+    both = {name: (_processes(base), _processes(other)) for name, (base, other) in rows.items()}
     found = {name: sides for name, sides in both.items() if all(sides)}
     processes = [process for sides in found.values() for side in sides for process in side]
     shared: list[tuple[str, tuple[str, ...]]] = []
     differing: list[Difference] = []
     for place in range(len(processes[0]) if processes else 0):
         recorded = [group for process in processes if (group := process[place]) is not None]
-        for name in dict.fromkeys(name for group in recorded for name in group.values):
+        for name in dict.fromkeys(name for values, _ in recorded for name in values):
             pairs = {
                 row: (_values(base, place, name), _values(other, place, name)) for row, (base, other) in found.items()
             }
@@ -117,7 +108,9 @@ def _processes(side: SideSetting) -> list[list[Group | None]]:
 
 def _values(processes: Sequence[Sequence[Group | None]], place: int, name: str) -> Values:
     """The values of a condition in all processes that recorded conditions of this kind."""
-    return frozenset().union(*(group.of(name) for each in processes if (group := each[place]) is not None))
+    return frozenset().union(
+        *(found[0].get(name, found[1]) for each in processes if (found := each[place]) is not None)
+    )
 
 
 def _differences(name: str, values: Mapping[str, Pair], rows: int) -> list[Difference]:
@@ -187,7 +180,7 @@ def groups(report: RunReport, result: Result) -> list[Group | None]:
         for name, value in facts or ():
             text = _text(name, value)
             values[name] = values.get(name, frozenset()) | ({text} if text else set())
-        groups.append(None if facts is None else Group(values, absent))
+        groups.append(None if facts is None else (values, frozenset(filter(None, [absent]))))
     return groups
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from itertools import zip_longest
 from statistics import fmean, median, variance
 
 import msgspec
 
 from modelzoo import stats
-from modelzoo.records.run import Result, Run
+from modelzoo.records.run import Result, Run, moment
 from modelzoo.records.timing import FIRST_TOKEN, PER_TOKEN
 from modelzoo.results.refusals import Metric, NotTimed, Obstacle, Pair, Refusal, SideSetting
 from modelzoo.results.speed import Speed
@@ -136,9 +135,8 @@ def days(created: Sequence[str]) -> tuple[int, ...]:
     >>> days(["2026-05-01T23:55:00", "2026-05-02T00:05:00", "2026-05-02T23:55:00"])
     (0, 0, 1)
     """
-    try:
-        begins = [_seconds(each) for each in created]
-    except ValueError:
+    begins = [begin for each in created if (begin := moment(each)) is not None]
+    if len(begins) < len(created):
         return (0,) * len(created)
     found, first, day = [0] * len(begins), -float("inf"), -1
     for index in sorted(range(len(begins)), key=begins.__getitem__):
@@ -146,12 +144,6 @@ def days(created: Sequence[str]) -> tuple[int, ...]:
             first, day = begins[index], day + 1
         found[index] = day
     return tuple(found)
-
-
-def _seconds(iso: str) -> float:
-    """Seconds since the Unix epoch."""
-    moment = datetime.fromisoformat(iso)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
 
 
 class Level(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from modelzoo.frozen import replace
 from modelzoo.option import parse_words
 from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.race import Throughput
-from modelzoo.records.run import Provenance, Result, Run
+from modelzoo.records.run import Provenance, Result, Run, SettingRequest
 from modelzoo.records.serving import Load
 from modelzoo.results import throughput
 from modelzoo.results.counting import Served
@@ -326,7 +326,6 @@ def settings_of(side: Side) -> tuple[SideSetting, ...]:
                 label=results[0].label(first),
                 sessions=tuple(each.sessions[0] for each in ran),
                 results=tuple(each.results[0] for each in ran),
-                groups=tuple(each.groups[0] for each in ran),
                 validity=judged[-1] if judged else None,
                 side=side.name,
             )
@@ -344,11 +343,11 @@ def best_of(side: Side) -> tuple[SideSetting, ...]:
 
     Its batch size and its threads are the configuration's, so they are no part of the setting.
     """
-    served, sessions, groups = list[Served](), list[tuple[Run, ...]](), list[int]()
+    served, sessions, asked = list[Served](), list[tuple[Run, ...]](), list[SettingRequest]()
     for stored in side.results:
         found, best = throughput.of(stored.result), throughput.recommendation(stored.result)
         group = best.row.configuration.group if best is not None else 0
-        groups.append(group)
+        asked.append(stored.result.requested[group])
         sessions.append(tuple(run for run in stored.result.runs if run.group == group))
         served.append(
             Served(
@@ -362,14 +361,12 @@ def best_of(side: Side) -> tuple[SideSetting, ...]:
                 is_confirmed=best is None or best.backing != "unconfirmed",
             )
         )
-    asked = side.results[0].result.requested[groups[0]]
     joined = SideSetting(
-        workload=asked.workload,
-        requested=asked.setting.replace(batch=None, threads=None),
+        workload=asked[0].workload,
+        requested=asked[0].setting.replace(batch=None, threads=None),
         label="",
         sessions=tuple(sessions),
         results=tuple(stored.result for stored in side.results),
-        groups=tuple(groups),
         side=side.name,
         served=tuple(served),
     )

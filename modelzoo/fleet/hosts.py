@@ -16,7 +16,7 @@ from statistics import fmean, median, stdev
 
 from modelzoo import stats
 from modelzoo.comparison.conditions import Difference, conditions
-from modelzoo.comparison.estimate import Row, Side, StoredResult
+from modelzoo.comparison.estimate import Side, StoredResult
 from modelzoo.comparison.pairing import settings_of
 from modelzoo.frozen import replace
 from modelzoo.records.fleet import HostDifference, HostKind, HostLevel, NotTimed
@@ -24,9 +24,9 @@ from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.race import Throughput
 from modelzoo.records.run import Result
 from modelzoo.results.refusals import SideSetting
-from modelzoo.results.speed import Speed
+from modelzoo.results.speed import Speed, sides_of
 from modelzoo.results.throughput import rows
-from modelzoo.stats import Outcome, Verdict
+from modelzoo.stats import Outcome
 
 UNBOUNDED = 1e9
 """Stands for an infinite end of an interval, which JSON cannot express."""
@@ -94,19 +94,16 @@ class HostResult:
     @cached_property
     def subjects(self) -> Mapping[str, _Subject]:
         """What it was timed in: settings, or configurations of instances."""
-        sides = settings_of(Side(self.host, (StoredResult("", self.result),)))
-        if isinstance(self.result.payload, Throughput):
-            of_group = {each.groups[0]: each for each in sides}
-            return {
-                " ".join(filter(None, (row.setting, row.configuration.name))): (
-                    -math.log(row.throughput.value),
-                    of_group[row.configuration.group],
-                )
-                for row in rows(self.result)
-                if row.throughput is not None and row.is_final and row.configuration.group in of_group
-            }
         found: dict[str, _Subject] = {}
-        for each in sides:
+        if isinstance(self.result.payload, Throughput):
+            sides = sides_of(self.result)
+            for row in rows(self.result):
+                side = sides[row.configuration.group]
+                if row.throughput is not None and row.is_final and side.sessions[0]:
+                    name = " ".join(filter(None, (row.setting, row.configuration.name)))
+                    found[name] = -math.log(row.throughput.value), side
+            return found
+        for each in settings_of(Side(self.host, (StoredResult("", self.result),))):
             levels = [math.log(median(run.steady)) for runs in each.sessions for run in runs if run.steady]
             if levels:
                 found[f"{each.workload} {each.label}"] = fmean(levels), each
@@ -207,13 +204,13 @@ def _unlike(largest: Sequence[HostResult], members: Sequence[HostResult]) -> tup
     key = next((key for key in base if key in other), None)
     if members is largest or key is None:
         return ()
-    found = _apart(_row(key, base[key][1], other[key][1]))
+    found = _apart({key: (base[key][1], other[key][1])})
     return tuple(HostDifference(members[0].host, each.name, each.other, each.base) for each in found[:MOST_UNLIKE])
 
 
 def _differences(hosts: Sequence[HostResult], index: int) -> list[HostDifference]:
     """The conditions of one host that none of the others has, the most decisive first."""
-    here, pairs = hosts[index], []
+    here, pairs = hosts[index], dict[str, tuple[SideSetting, SideSetting]]()
     for key, (_, side) in here.subjects.items():
         others = [each.subjects[key][1] for each in hosts if each is not here and key in each.subjects]
         if others:
@@ -222,24 +219,11 @@ def _differences(hosts: Sequence[HostResult], index: int) -> list[HostDifference
                 sessions=tuple(runs for side in others for runs in side.sessions),
                 results=tuple(result for side in others for result in side.results),
             )
-            pairs.append(_row(key, joined, side))
-    found = [HostDifference(here.host, each.name, each.other, each.base) for each in _apart(*pairs)]
+            pairs[key] = joined, side
+    found = [HostDifference(here.host, each.name, each.other, each.base) for each in _apart(pairs)]
     return found[:MOST_DIFFERENCES]
 
 
-def _apart(*pairs: Row) -> list[Difference]:
-    """The conditions that both sides of the rows know, and of which they share no value."""
+def _apart(pairs: Mapping[str, tuple[SideSetting, SideSetting]]) -> list[Difference]:
+    """The conditions that both sides of the pairs know, and of which they share no value."""
     return [each for each in conditions(pairs).differing if each.is_apart and each.base and each.other]
-
-
-def _row(name: str, base: SideSetting, other: SideSetting) -> Row:
-    return Row(
-        workload=name,
-        label=base.label,
-        other_label=other.label,
-        base=base,
-        other=other,
-        base_value=None,
-        other_value=None,
-        speed=Speed(None, Verdict(Outcome.AMBIGUOUS)),
-    )

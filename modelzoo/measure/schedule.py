@@ -185,7 +185,7 @@ class _Part:
         sampled = fmean(sum(samples) for each in found for samples in each)
         whole = self.cost / len(found)
         longest = max(median(samples) for each in found for samples in each)
-        return stats.seconds_per_process(stats.Costs(max(0.0, whole - sampled), longest), components, SECONDS)
+        return stats.seconds_per_process(max(0.0, whole - sampled), longest, components, SECONDS)
 
 
 class _Call:

@@ -355,22 +355,13 @@ def fingerprint(machine: Machine) -> str:
     import hashlib
     import json
 
-    decisive = {
-        "cpu": machine.cpu,
-        "product": machine.product,
-        "features": machine.features,
-        "sve_bits": machine.sve_bits,
-        "cores": machine.cores,
-        "logical": machine.logical,
-        "sockets": machine.sockets,
+    names = ("cpu", "product", "features", "sve_bits", "cores", "logical", "sockets", "governor", "max_mhz", "emulator")
+    decisive = {name: getattr(machine, name) for name in names} | {
         "caches": [[cache.name, cache.bytes, cache.instances] for cache in machine.caches],
         "affinity": machine.threads.affinity,
         "quota": machine.threads.quota,
         # In GiB: kernels reserve slightly different amounts at each boot.
         "memory": None if machine.memory_limit is None else round(machine.memory_limit / 2**30),
-        "governor": machine.governor,
-        "max_mhz": machine.max_mhz,
-        "emulator": machine.emulator,
     }
     text = json.dumps(decisive, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -39,6 +39,15 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
+def moment(iso: str | None) -> float | None:
+    """Seconds since the Unix epoch, in UTC unless it says otherwise; ``None`` if a stored text is not a time."""
+    try:
+        found = datetime.fromisoformat(iso or "")
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
+
+
 class Run(msgspec.Struct, frozen=True):
     """One process that measured one workload under one setting.
 

@@ -31,36 +31,23 @@ MILLION = 1e6
 SECONDS_PER_HOUR = 3600.0
 
 
-class Counted(msgspec.Struct, frozen=True):
-    """The counted window, and for each instance the latencies of the batches that ended in it."""
+def count(instances: Sequence[Window]) -> tuple[float | None, tuple[tuple[float, ...], ...]]:
+    """Count the batches inside the window in which all ``instances`` ran.
 
-    start: float
-    end: float
-    latencies: tuple[tuple[float, ...], ...]
-
-    @property
-    def seconds(self) -> float:
-        """Length of the window."""
-        return self.end - self.start
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Batches of each instance."""
-        return tuple(map(len, self.latencies))
-
-
-def count(instances: Sequence[Window]) -> Counted | None:
-    """Count the batches inside the window in which all ``instances`` ran; ``None`` if there is no such window."""
+    Returns:
+        the length of the window, and for each instance the latencies of the batches that ended in it; ``None`` and none
+        if there is no such window.
+    """
+    nothing = None, ((),) * len(instances)
     if not instances or not all(each.ended for each in instances):
-        return None
+        return nothing
     start, end = max(each.ended[0] for each in instances), min(each.ended[-1] for each in instances)
     if end <= start:
-        return None
-    latencies = tuple(
+        return nothing
+    return end - start, tuple(
         tuple(done - begun for begun, done in zip(each.started, each.ended) if start < done <= end)
         for each in instances
     )
-    return Counted(start, end, latencies)
 
 
 def rate(run: ConfigurationRun, batch: int) -> float | None:

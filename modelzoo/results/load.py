@@ -127,21 +127,14 @@ class Found(msgspec.Struct, frozen=True):
     """What the search of one repeat found.
 
     Attributes:
-        repeat: its number, from 0.
         rate: the highest rate that meets the bound; ``None``: none does, or the search did not come to its end.
         valid: the highest rate whose run was VALID; ``None``: none was.
         limit: the lowest rate above it whose run showed an overload; ``None``: none did.
     """
 
-    repeat: int
     rate: float | None
     valid: float | None
     limit: float | None
-
-    @property
-    def bracket(self) -> tuple[float, float] | None:
-        """The highest rate that passed and the lowest that failed; ``None`` if the search did not come to its end."""
-        return None if self.rate is None or self.limit is None else (self.rate, self.limit)
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -172,7 +165,7 @@ def searches(load: Load) -> list[Found]:
         # An interruption, or a generator that was late again and again, ends a search before it is known how much
         # higher the rate could be.
         is_done = valid is not None and limit is not None and limit <= valid * (1 + RESOLUTION)
-        found.append(Found(repeat, valid if is_done else None, valid, limit))
+        found.append(Found(valid if is_done else None, valid, limit))
     return found
 
 
@@ -184,7 +177,8 @@ def answer(load: Load) -> Answer | None:
     found = searches(load) if load.plan.is_search else []
     if found and not load.is_complete and found[-1].rate is None:
         found = found[:-1]
-    brackets = [each.bracket for each in found if each.bracket is not None]
+    # The highest rate that passed and the lowest that failed.
+    brackets = [(each.rate, each.limit) for each in found if each.rate is not None and each.limit is not None]
     if not brackets or len(brackets) < len(found):
         return None
     return Answer(bracketed(brackets), min(low for low, _ in brackets), tuple(found))

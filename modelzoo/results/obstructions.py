@@ -123,18 +123,6 @@ _BETWEEN_PROCESSES = tuple(
 )
 
 
-class Noise(msgspec.Struct, frozen=True):
-    """What disturbed a result the most.
-
-    Attributes:
-        effect: the share of the time that it may explain.
-        cause: what was seen to disturb it; ``None``: only that the speed of the settings themselves varied.
-    """
-
-    effect: float
-    cause: WarningCode | None = None
-
-
 def effect(row: SummaryRow, found: WarningMessage) -> float:
     """Return the share of the time that a warning's cause may explain; 0 if it is small, or the warning has no size."""
     if found.code == WarningCode.OTHER_LOAD.name:
@@ -179,13 +167,18 @@ def _stretches(run: Run) -> Iterator[Sequence[float]]:
             begin = end
 
 
-def noise(rows: Sequence[SummaryRow]) -> Noise | None:
-    """Return what disturbed ``rows``, those of one result, the most; ``None`` if nothing did that matters."""
+def noise(rows: Sequence[SummaryRow]) -> tuple[float, WarningCode | None] | None:
+    """Return what disturbed ``rows``, those of one result, the most; ``None`` if nothing did that matters.
+
+    Returns:
+        the share of the time that it may explain, and what was seen to disturb it; ``None`` in place of that: only that
+        the speed of the settings themselves varied.
+    """
     effects = [(effect(row, each.warning), each.warning.code) for row in rows for each in row.warnings]
-    found = [Noise(size, None if code in _BETWEEN_PROCESSES else WarningCode[code]) for size, code in effects if size]
+    found = [(size, None if code in _BETWEEN_PROCESSES else WarningCode[code]) for size, code in effects if size]
     varied = [variation(row.runs) for row in rows]
-    found += [Noise(size) for size in varied if size is not None and size > SPREAD]
-    return max(found, key=lambda each: each.effect, default=None)
+    found += [(size, None) for size in varied if size is not None and size > SPREAD]
+    return max(found, key=lambda each: each[0], default=None)
 
 
 def _number(found: WarningMessage, name: str) -> float:

@@ -158,20 +158,6 @@ SUM_TOLERANCE = 0.02
 """The stages of a pipeline without overlap must add up to its end-to-end time within this fraction."""
 
 
-class StageLevel(msgspec.Struct, frozen=True):
-    """One stage.
-
-    Attributes:
-        stage: its name and place.
-        seconds: per batch, with its interval.
-        share: of the sum of all stages.
-    """
-
-    stage: PipelineStage
-    seconds: stats.Interval
-    share: float
-
-
 class PipelineLevels(msgspec.Struct, frozen=True):
     """The pipeline of one setting.
 
@@ -179,7 +165,7 @@ class PipelineLevels(msgspec.Struct, frozen=True):
         workload: the workload's name.
         label: of the setting.
         device: what the stages on the device use.
-        stages: in the order in which they run.
+        stages: seconds of each per batch, in the order in which they run.
         end_to_end: seconds from the begin of a batch's first stage to the end of its last one.
         other_series: the series that ``timing_cost`` compares with: ``synchronized``, ``undivided`` or none.
         timing_cost: what the passes with a synchronization after each stage take, relative to those without, on an
@@ -190,7 +176,7 @@ class PipelineLevels(msgspec.Struct, frozen=True):
     workload: str
     label: str
     device: str
-    stages: tuple[StageLevel, ...]
+    stages: dict[PipelineStage, stats.Interval]
     end_to_end: stats.Interval
     other_series: str
     timing_cost: stats.Interval | None
@@ -199,7 +185,11 @@ class PipelineLevels(msgspec.Struct, frozen=True):
     @property
     def sum(self) -> float:
         """Seconds of all stages."""
-        return sum(each.seconds.value for each in self.stages)
+        return sum(each.value for each in self.stages.values())
+
+    def share(self, stage: PipelineStage) -> float:
+        """Of a stage, of the sum of all."""
+        return self.stages[stage].value / self.sum
 
     @property
     def adds_up(self) -> bool:
@@ -210,7 +200,7 @@ class PipelineLevels(msgspec.Struct, frozen=True):
     @property
     def device_share(self) -> float:
         """How long the stages on the device take, gaps between their kernels included, as a share of the whole."""
-        on_device = sum(each.seconds.value for each in self.stages if each.stage.place is Place.DEVICE)
+        on_device = sum(each.value for stage, each in self.stages.items() if stage.place is Place.DEVICE)
         return on_device / self.end_to_end.value
 
 
@@ -228,11 +218,10 @@ def _pipeline(result: Result, runs: Sequence[Run], label: str) -> PipelineLevels
         return None
     first, pipeline = timed[0][0], timed[0][0].pipeline
     timings = [timing for _, timing in timed]
-    end_to_end = _stage_level(timings, LATENCY, result.is_precise(first.workload))
-    assert end_to_end is not None
+    by_precision = result.is_precise(first.workload)
+    end_to_end = stats.setting_interval(_values(timings, LATENCY), by_precision=by_precision)
     other = next((name for name in (SYNCHRONIZED, UNDIVIDED) if timings[0].find(name) is not None), "")
-    levels = [(stage, level) for stage in pipeline if (level := _stage_level(timings, stage.name)) is not None]
-    whole = sum(level.value for _, level in levels)
+    of_stages = {stage: samples for stage in pipeline if (samples := _values(timings, stage.name))}
     within = []
     for timing in timings:
         columns = [timing.values(stage.name) for stage in pipeline]
@@ -241,17 +230,12 @@ def _pipeline(result: Result, runs: Sequence[Run], label: str) -> PipelineLevels
         workload=first.workload,
         label=label,
         device=first.setting.device,
-        stages=tuple(StageLevel(stage, level, level.value / whole) for stage, level in levels),
+        stages={stage: stats.setting_interval(samples) for stage, samples in of_stages.items()},
         end_to_end=end_to_end,
         other_series=other,
         timing_cost=stats.level_interval([_cost(each, other) for each in timings]) if other else None,
         within_passes=stats.geometric_mean(within),
     )
-
-
-def _stage_level(timings: Sequence[Timing], name: str, by_precision: bool = False) -> stats.Interval | None:
-    samples = [values for timing in timings if (values := timing.values(name))]
-    return stats.setting_interval(samples, by_precision=by_precision) if samples else None
 
 
 def _cost(timing: Timing, other: str) -> float:

@@ -173,7 +173,6 @@ class SideSetting(msgspec.Struct, frozen=True):
         label: what tells it from the side's other settings of this workload, as it was asked for.
         sessions: the runs of each session, failed ones included, oldest session first.
         results: the session's results, in the same order.
-        groups: its group within each of them, in the same order.
         validity: the latest judgement of its predictions; ``None`` if they were not judged.
         side: name of the side.
         served: of instances, the best configuration of each session; ``sessions`` has one process of it each.
@@ -184,7 +183,6 @@ class SideSetting(msgspec.Struct, frozen=True):
     label: str
     sessions: tuple[tuple[Run, ...], ...]
     results: tuple[Result, ...]
-    groups: tuple[int, ...]
     validity: ValidityEntry | None = None
     side: str = ""
     served: tuple[Served, ...] = ()

@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from statistics import median
 
 import msgspec
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.records.run import Result, Run
+from modelzoo.records.run import Result, Run, moment
 from modelzoo.records.timing import StopReason
 from modelzoo.results.refusals import Obstacle, Pair, Refusal, SideSetting, not_fp32, refusals
 from modelzoo.setting import fields, option_name
@@ -123,7 +122,6 @@ def sides_of(result: Result, *names: str) -> list[SideSetting]:
             label="",
             sessions=(tuple(groups.get(group, ())),),
             results=(result,),
-            groups=(group,),
             validity=judged.get(group),
             side=sides[group % len(sides)],
         )
@@ -141,7 +139,7 @@ def pair_in_rounds(base: SideSetting, other: SideSetting) -> Pair:
 
 def refused(baseline: Sequence[Run], runs: Sequence[Run]) -> Sequence[Refusal]:
     """Return what makes the processes of two settings of one call not comparable: the gravest reason, if any."""
-    sides = (SideSetting(each[0].workload, each[0].requested, "", (tuple(each),), (), ()) for each in (baseline, runs))
+    sides = (SideSetting(each[0].workload, each[0].requested, "", (tuple(each),), ()) for each in (baseline, runs))
     return in_one_call(pair_in_rounds(*sides))[0] if baseline and runs else ()
 
 
@@ -187,7 +185,7 @@ def of_rounds(pair: Pair, *, at_looks: bool = False) -> stats.Ratio | Doubt:
     )
     shared = sorted(set(first) & set(second))
     if at_looks and planned is not None:
-        shared = shared[: max((look.rounds for look in planned.taken(len(shared))), default=0)]
+        shared = shared[: max((used for used, _ in planned.taken(len(shared))), default=0)]
     if not shared:
         return Doubt.NO_COMMON_ROUND if first else Doubt.NO_BASELINE
     return stats.ratio_test([first[number] for number in shared], [second[number] for number in shared], planned)
@@ -218,7 +216,7 @@ def seconds_per_round(runs: Sequence[Run]) -> float:
     """
     rounds: dict[int, list[tuple[float, float]]] = {}
     for run in runs:
-        started, ended = _moment(run.started), _moment(run.ended)
+        started, ended = moment(run.started), moment(run.ended)
         if started is not None and ended is not None:
             rounds.setdefault(run.round, []).append((started, ended))
     if not rounds:
@@ -227,11 +225,3 @@ def seconds_per_round(runs: Sequence[Run]) -> float:
     first = min(run.group for run in runs)
     sweeps = max(Counter(run.group for run in runs if run.group != first).values(), default=len(rounds))
     return median(lengths) * len(rounds) / sweeps
-
-
-def _moment(iso: str | None) -> float | None:
-    """Seconds since the Unix epoch; ``None`` if the text of a stored result is not a time."""
-    try:
-        return datetime.fromisoformat(iso or "").timestamp()
-    except ValueError:
-        return None

@@ -186,13 +186,13 @@ class Task:
         configuration = self.configuration
         whole = len(windows) == configuration.instances
         series = [windows[number] for number in sorted(windows)]
-        counted = count(series) if whole else None
+        window_seconds, counted = count(series) if whole else (None, ((),) * len(configuration.places))
         last = max((each.ended[-1] for each in series if each.ended), default=None)
         instances = []
         for number, place in enumerate(configuration.places):
             problem, window, report = self._problems.get(number), windows.get(number), reports.get(number)
             ran = window if window is not None and window.started else None
-            latencies = () if counted is None else tuple(round(value, 6) for value in counted.latencies[number])
+            latencies = tuple(round(value, 6) for value in counted[number])
             observed = Observed() if report is None else report.observed
             instances.append(
                 InstanceRun(
@@ -216,7 +216,7 @@ class Task:
             started=begun,
             ended=now(),
             instances=tuple(instances),
-            window=None if counted is None else counted.seconds,
+            window=window_seconds,
             seconds=None if last is None else last - self._started,
             usage=usage,
         )

@@ -26,8 +26,6 @@ from modelzoo.stats.comparison import (
 )
 from modelzoo.stats.design import (
     Components,
-    Costs,
-    Look,
     Looks,
     components,
     planned_looks,

@@ -18,7 +18,7 @@ from statistics import fmean, median
 import msgspec
 
 from modelzoo.frozen import Word
-from modelzoo.stats.design import Look, Looks, power
+from modelzoo.stats.design import Looks, power
 from modelzoo.stats.intervals import CONFIDENCE, Interval, LogRatio
 
 VERDICT_CONFIDENCE = 0.98
@@ -224,10 +224,8 @@ def ratio_test(a: Samples, b: Samples, looks: Looks | None = None) -> Ratio:
         raise ValueError(f"both sides must have the same number of rounds, at least one, not {len(a)} and {len(b)}")
     logs = [math.log(median(mine)) - math.log(median(theirs)) for mine, theirs in zip(a, b)]
     rounds, whole = len(logs), _log_ratio(logs)
-    taken = looks.taken(rounds) if looks is not None else (Look(rounds, 1.0),)
-    seen = tuple(
-        Seen(whole if each.rounds == rounds else _log_ratio(logs[: each.rounds]), each.share) for each in taken
-    )
+    taken = looks.taken(rounds) if looks is not None else ((rounds, 1.0),)
+    seen = tuple(Seen(whole if used == rounds else _log_ratio(logs[:used]), share) for used, share in taken)
     return ratio_of(whole, rounds, (Spread(Basis.ROUNDS, whole.error * math.sqrt(rounds)),), seen)
 
 

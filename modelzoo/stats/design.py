@@ -33,18 +33,6 @@ SPACING = 1.25
 adds little power."""
 
 
-class Look(msgspec.Struct, frozen=True):
-    """One look at the data.
-
-    Attributes:
-        rounds: the number of rounds that it uses, the first ones.
-        share: its share of the total error.
-    """
-
-    rounds: int
-    share: float
-
-
 class Looks(msgspec.Struct, frozen=True):
     """The looks of a comparison.
 
@@ -68,8 +56,9 @@ class Looks(msgspec.Struct, frozen=True):
         if list(self.planned) != sorted({*self.planned}) or (self.planned and self.planned[-1] > self.maximum):
             raise ValueError(f"planned looks must ascend up to {self.maximum}, not {self.planned}")
 
-    def taken(self, rounds: int) -> tuple[Look, ...]:
-        """Return the looks that ``rounds`` rounds allow, each with its share of the error, which is more than nothing.
+    def taken(self, rounds: int) -> tuple[tuple[int, float], ...]:
+        """Return the looks that ``rounds`` rounds allow: of each the number of rounds that it uses, the first ones, and
+        its share of the total error, which is more than nothing.
 
         A look after more rounds than the maximum has nothing left to spend if that one was planned: it is not taken.
         """
@@ -78,19 +67,19 @@ class Looks(msgspec.Struct, frozen=True):
             passed.append(rounds)
         found, spent = [], 0.0
         for number in passed:
-            total = 1.0 if self.final and number == rounds else spending(number / self.maximum, 1.0)
+            total = 1.0 if self.final and number == rounds else spending(number / self.maximum)
             if total > spent:
-                found.append(Look(number, total - spent))
+                found.append((number, total - spent))
             spent = total
         return tuple(found)
 
 
-def spending(t: float, alpha: float) -> float:
-    """Return the error spent when the fraction ``t`` of the planned rounds has been measured.
+def spending(t: float) -> float:
+    """Return the share of the error that is spent when the fraction ``t`` of the planned rounds has been measured.
 
-    alpha · ln(1 + (e - 1) t), the spending function after Pocock of Lan and DeMets (1983).
+    ln(1 + (e - 1) t), the spending function after Pocock of Lan and DeMets (1983).
     """
-    return alpha * math.log1p((math.e - 1) * min(max(t, 0.0), 1.0))
+    return math.log1p((math.e - 1) * min(max(t, 0.0), 1.0))
 
 
 def planned_looks(minimum: int, maximum: int) -> tuple[int, ...]:
@@ -117,18 +106,6 @@ PRIOR_WEIGHT = 8.0
 POWER = 0.8
 """Probability with which a difference that can be detected is detected; the usual choice (Cohen, "Statistical Power
 Analysis for the Behavioral Sciences", 1988)."""
-
-
-class Costs(msgspec.Struct, frozen=True):
-    """What a process costs, in seconds of wall time.
-
-    Attributes:
-        process: everything but its samples: start, build, warm-up, audit.
-        sample: one sample.
-    """
-
-    process: float
-    sample: float = 0.0
 
 
 class Components(msgspec.Struct, frozen=True):
@@ -179,17 +156,19 @@ def pooled(found: Sequence[Components]) -> Components:
     return Components(fmean(each.between for each in found), fmean(each.tau2 for each in found))
 
 
-def seconds_per_process(costs: Costs, found: Components, limits: tuple[float, float]) -> float:
-    """Return how many seconds each process should sample: sqrt(costs.process · tau2 / between).
+def seconds_per_process(cost: float, sample: float, found: Components, limits: tuple[float, float]) -> float:
+    """Return how many seconds each process should sample: sqrt(cost · tau2 / between).
 
     Args:
-        costs: of one process; of a round with several settings, the mean of its processes.
+        cost: seconds of wall time of everything in a process but its samples: start, build, warm-up, audit; of a round
+            with several settings, the mean of its processes.
+        sample: seconds of one sample.
         found: of one setting, or pooled.
         limits: the result is at least the first and at most the second. Within them it has time for 5 samples.
     """
     low, high = limits
-    ideal = math.sqrt(costs.process * found.tau2 / found.between) if found.between > 0 else math.inf
-    return min(high, max(low, BATCH_SAMPLES * costs.sample, ideal if found.tau2 > 0 else 0.0))
+    ideal = math.sqrt(cost * found.tau2 / found.between) if found.between > 0 else math.inf
+    return min(high, max(low, BATCH_SAMPLES * sample, ideal if found.tau2 > 0 else 0.0))
 
 
 def power(spread: float, rounds: int, difference: float, alpha: float) -> float:

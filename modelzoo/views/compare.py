@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from modelzoo import stats
 from modelzoo.comparison.compare import SLOWER, Comparison, Gate
-from modelzoo.comparison.explanations import KernelChanges, kernel_changes
+from modelzoo.comparison.estimate import Row
+from modelzoo.comparison.explanations import kernel_changes
 from modelzoo.comparison.machines import Extrapolation
 from modelzoo.document import Block, Column, Line, Lines, Notices, Rows, Section, Table, lines, named
 from modelzoo.formatting import counted, seconds, share
@@ -257,7 +258,7 @@ def check_document(
         lines(*_check_legend(comparison, gate)),
     )
     blocks: list[Block] = [Section(title, first), *_open(comparison)]
-    blocks += [_kernels(found, names, details=details) for found in map(kernel_changes, comparison.rows) if found]
+    blocks += [each for row in comparison.rows for each in _kernels(row, names, details=details)]
     blocks += explained(comparison, details=details)
     blocks += [_accuracy(comparison, names), _differences(comparison, details=details)]
     notices = differences.conditions(shown)
@@ -306,31 +307,32 @@ def _open(comparison: Comparison) -> list[Block]:
     return [Section("Not decided", (named(found),))] if found else []
 
 
-def _kernels(found: KernelChanges, names: tuple[str, str], *, details: bool) -> Section:
-    """The shapes whose products other kernels computed."""
-    title = f"Kernels of {found.workload} {found.label}"
-    if not found.changes:
-        return Section(
-            title, (lines(f"The same kernels computed all products on both sides (shapes: {found.shapes})."),)
-        )
-    changes = found.changes if details else found.changes[:MOST_CHANGES]
-    left_out = len(found.changes) - len(changes)
-    said = f"Other kernels computed {len(found.changes)} of {found.shapes} shapes of products"
+def _kernels(row: Row, names: tuple[str, str], *, details: bool) -> Iterator[Section]:
+    """The shapes whose products other kernels computed; nothing if a side was not audited."""
+    found = kernel_changes(row)
+    if found is None:
+        return
+    all_changes, shapes = found
+    title = f"Kernels of {row.name}"
+    if not all_changes:
+        yield Section(title, (lines(f"The same kernels computed all products on both sides (shapes: {shapes})."),))
+        return
+    changes = all_changes if details else all_changes[:MOST_CHANGES]
+    said = f"Other kernels computed {len(all_changes)} of {shapes} shapes of products"
+    left_out = len(all_changes) > len(changes)
     said += f"; the {len(changes)} whose time changed most (--details lists all)." if left_out else "."
-    of, (base, other) = Rows(changes), names
+    of, parts, (base, other) = Rows(changes), Rows(part for _, part in changes), names
     columns = (
-        of.text("operation", lambda each: each.operator_class),
-        of.text("shapes", lambda each: shapes_text(each.shapes)),
-        of.text(f"kernel of {base}", lambda each: ", ".join(each.base.kernels) or None),
-        of.text(f"kernel of {other}", lambda each: ", ".join(each.other.kernels) or None),
-        of.number(f"{base} per pass", lambda each: seconds(each.base.seconds if each.base.kernels else None), order=0),
-        of.number(
-            f"{other} per pass", lambda each: seconds(each.other.seconds if each.other.kernels else None), order=0
-        ),
-        of.number("change", lambda each: signed(each.change)),
+        parts.text("operation", lambda each: each.name),
+        of.text("shapes", lambda each: shapes_text(each[0])),
+        parts.text(f"kernel of {base}", lambda each: ", ".join(each.base_kernels) or None),
+        parts.text(f"kernel of {other}", lambda each: ", ".join(each.other_kernels) or None),
+        parts.number(f"{base} per pass", lambda each: seconds(each.base if each.base_kernels else None), order=0),
+        parts.number(f"{other} per pass", lambda each: seconds(each.other if each.other_kernels else None), order=0),
+        parts.number("change", lambda each: signed(each.change)),
     )
     table = Table(title, columns, "Times are those of audited passes, without intervals.")
-    return Section(title, (lines(said), table))
+    yield Section(title, (lines(said), table))
 
 
 def _accuracy(comparison: Comparison, names: tuple[str, str]) -> Section:

@@ -334,8 +334,11 @@ def conditions(shown: Sequence[SummaryRow]) -> Clause:
     bad = worst is Severity.INVALIDATES
     if disturbed is None:
         return Clause(tone=Tone.BAD if bad else Tone.STRONG)
-    cause = _NOISE[disturbed.cause].format(percent=100 * disturbed.effect)
-    return Clause(f"NOISY MACHINE: {cause}, treat as indicative", tone=Tone.BAD if bad else Tone.OPEN)
+    effect, cause = disturbed
+    return Clause(
+        f"NOISY MACHINE: {_NOISE[cause].format(percent=100 * effect)}, treat as indicative",
+        tone=Tone.BAD if bad else Tone.OPEN,
+    )
 
 
 _FACTS = (wrong_results, speed, in_the_way, launching, kernels, agreement, accuracy, conditions)

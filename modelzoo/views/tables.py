@@ -244,9 +244,9 @@ def stage_columns(found: Sequence[PipelineLevels]) -> list[Column]:
     several = [len(set(names)) > 1 for names in zip(*((each.workload, each.label) for each in found))]
     for each in found:
         names = [name if shown else "" for name, shown in zip((each.workload, each.label), several)]
-        for level in each.stages:
-            place = each.device if level.stage.place is Place.DEVICE else str(level.stage.place)
-            rows.append((*names, level.stage.name, place, interval(level.seconds), share(level.share)))
+        for stage, level in each.stages.items():
+            place = each.device if stage.place is Place.DEVICE else str(stage.place)
+            rows.append((*names, stage.name, place, interval(level), share(each.share(stage))))
             names = ["", ""]
         rows.append(("", "", "sum of the stages", "", seconds(each.sum), share(each.sum / each.end_to_end.value)))
         rows.append(("", "", "end to end", "", interval(each.end_to_end), ""))
@@ -256,11 +256,11 @@ def stage_columns(found: Sequence[PipelineLevels]) -> list[Column]:
 
 def stage_sentences(each: PipelineLevels) -> list[str]:
     """The bottleneck, whether the stages add up, of the levels and within each pass, and what timing them costs."""
-    slowest = max(each.stages, key=lambda level: level.seconds.value)
+    slowest = max(each.stages, key=each.share)
     device = "the device (here the CPU)" if each.device == "cpu" else f"{each.device}, gaps between kernels included,"
-    rest = sum(level.share for level in each.stages if level.stage.place is Place.HOST)
+    rest = sum(each.share(stage) for stage in each.stages if stage.place is Place.HOST)
     said = [
-        f"bottleneck: {slowest.stage.name}, {share(slowest.share)} of the stages' time; the stages on {device} take "
+        f"bottleneck: {slowest.name}, {share(each.share(slowest))} of the stages' time; the stages on {device} take "
         f"{share(each.device_share)} of the time, those on the host {share(rest)}"
     ]
     levels = f"the stages add up to {share(each.sum / each.end_to_end.value)} of the end-to-end time"

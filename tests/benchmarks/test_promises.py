@@ -22,7 +22,7 @@ from modelzoo.comparison import estimate
 from modelzoo.records.validity import Check, ValidityVerdict
 from modelzoo.results import speed
 from modelzoo.stats import level_interval
-from modelzoo.stats.design import Look, Looks
+from modelzoo.stats.design import Looks
 from modelzoo.stats.latency_bound import BoundJudgement, Round, shows
 from modelzoo.validity import bounds
 from modelzoo.validity.rows import column, mean
@@ -89,7 +89,7 @@ def test_every_promise_is_replayed_and_not_contradicted(promise: Promise) -> Non
 
 def test_looks_that_cost_nothing_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look at the full error."""
-    monkeypatch.setattr(Looks, "taken", lambda self, rounds: tuple(Look(n, 1.0) for n in self.planned if n <= rounds))
+    monkeypatch.setattr(Looks, "taken", lambda self, rounds: tuple((n, 1.0) for n in self.planned if n <= rounds))
     assert problem(partial(verdicts_speed.wrong, Call()), 1000)
 
 

@@ -11,11 +11,10 @@ from exported_results import exported
 from fake_runs import WEIGHTS, make, result_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proven_results import row_of, setting_of
+from proven_results import side_setting
 from record_strategies import values
 
 from modelzoo.comparison.conditions import Conditions, Difference, conditions, groups
-from modelzoo.comparison.estimate import Row
 from modelzoo.frozen import replace
 from modelzoo.records.equipment import Accelerator, AcceleratorUse, Libraries, Library
 from modelzoo.records.machine import Machine, Threads
@@ -27,12 +26,12 @@ from modelzoo.views.comparison import values_text
 
 def side(**changes: Any) -> SideSetting:
     """One process on the good machine, with these changes of its report."""
-    return setting_of(make([1.0], **{"machine": machine_with(), "libraries": LIBRARIES, **changes}))
+    return side_setting(result_of(make([1.0], **{"machine": machine_with(), "libraries": LIBRARIES, **changes})))
 
 
 def found(base: SideSetting, other: SideSetting) -> Conditions:
     """The conditions of a comparison with a single row."""
-    return conditions([row_of(base, other)])
+    return conditions({"toy fp32": (base, other)})
 
 
 def differing(base: SideSetting, other: SideSetting) -> list[tuple[str, str, str]]:
@@ -57,7 +56,7 @@ def test_the_most_decisive_comes_first() -> None:
         machine=machine_with(cpu="Xeon", governor="powersave", environment={"MALLOC_ARENA_MAX": "1"}),
         libraries=replace(LIBRARIES, versions={**LIBRARIES.versions, "torch": "2.9.1"}),
     )
-    other = setting_of(run, result=replace(result_of(make([1.0])), version="0.0.1"))
+    other = side_setting(replace(result_of(run), version="0.0.1"))
     names = ["CPU", "governor", "torch", "threads", "variable MALLOC_ARENA_MAX", "modelzoo"]
     assert [name for name, _, _ in differing(side(), other)] == names
 
@@ -101,16 +100,16 @@ def test_processes_of_a_side_that_differ_show_all_their_values() -> None:
     """A side whose sessions ran under two kernels differs from one that ran under one of them."""
     two = [make([1.0], machine=machine_with(kernel=kernel)) for kernel in ("6.8", "6.1")]
     one = make([1.0], machine=machine_with())
-    assert differing(setting_of(one), setting_of(*two)) == [("kernel", "6.8", "6.1, 6.8")]
+    assert differing(side_setting(result_of(one)), side_setting(result_of(*two))) == [("kernel", "6.8", "6.1, 6.8")]
 
 
 def test_rows_that_differ_alone_are_named() -> None:
     """A difference in one row names it; values that differ between rows only are shared all the same."""
-    rows: list[Row] = []
+    rows = {}
     for name, sha, threads in (("one", "a", 4), ("two", "b", 4), ("three", "c", 2)):
         weights = replace(WEIGHTS, sha256=sha)
         sides = [make([1.0], workload=name, weights=weights, setting=Setting(threads=t)) for t in (4, threads)]
-        rows.append(row_of(*(setting_of(run) for run in sides)))
+        rows[f"{name} fp32"] = tuple(side_setting(result_of(run)) for run in sides)
     both = conditions(rows)
     assert both.differing == (Difference("threads", ("4",), ("2",), ("three fp32",)),)
     assert dict(both.shared)["weights"] == ()
@@ -134,7 +133,7 @@ def test_any_two_sides_can_be_compared(one: SideSetting, two: SideSetting) -> No
 def read(report: RunReport) -> dict[str, str | None]:
     """All facts of a report."""
     found = [group for group in groups(report, replace(result_of(), commit="0123456789abcdef+")) if group is not None]
-    return {name: " | ".join(sorted(values)) or None for group in found for name, values in group.values.items()}
+    return {name: " | ".join(sorted(values)) or None for group in found for name, values in group[0].items()}
 
 
 OPENBLAS = Library("blas", "openblas", "0.3.29", "neoversen2", "pthreads", 8, "numpy", "libopenblas.so")

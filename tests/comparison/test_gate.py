@@ -104,14 +104,6 @@ def test_each_look_at_the_data_spends_its_share_of_the_error() -> None:
     assert [gate(each, [FailOn("slower", 0.0)]).exit_code for each in (once, planned)] == [1, 0]
 
 
-def test_nothing_fails_before_the_first_planned_look() -> None:
-    """Whoever interrupts a call because of what it shows decides nothing by that."""
-    interrupted = checked({"toy": [2.0] * 4}, looks=(8,), stop=StopReason.INTERRUPTED)
-    found = of_rounds(interrupted)
-    assert found.rows[0].outcome is Outcome.AMBIGUOUS
-    assert gate(found, [FailOn("slower", 0.0)]).exit_code == 0
-
-
 def test_what_is_allowed_is_compared() -> None:
     """Without ``--allow``, the row has no ratio; with it, it has that of the rounds, and a verdict."""
     for obstacle, changes in (

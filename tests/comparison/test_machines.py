@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from example_machine import SERVER, machine_with
-from fake_runs import make
-from proven_results import row_of, setting_of, side_of
+from fake_runs import make, result_of
+from proven_results import row_of, side_of, side_setting
 
 from modelzoo.comparison.machines import (
     Cost,
@@ -44,7 +44,7 @@ def rates_of(
 ) -> Rates | None:
     """What a run of 16 items in one second achieves on a server with 8 cores and these changes."""
     setting = Setting(threads=threads, batch=16, device=device)
-    side = setting_of(make([1.0], setting=setting, machine=machine_with(threads=limits, **machine)))
+    side = side_setting(result_of(make([1.0], setting=setting, machine=machine_with(threads=limits, **machine))))
     return rates(side, ONE_SECOND, metric)
 
 
@@ -118,7 +118,7 @@ def test_the_bounds_of_a_latency_change_places() -> None:
     """An unbounded interval stays one: a latency of at least 0 s is a throughput of any size."""
     found = rates_of()
     assert (found.machine.low, found.machine.high) == (8.0, 32.0)
-    found = rates(setting_of(make([1.0])), Interval(1.0, 0.0, math.inf), Metric.LATENCY)
+    found = rates(side_setting(result_of(make([1.0]))), Interval(1.0, 0.0, math.inf), Metric.LATENCY)
     assert (found.machine.low, found.machine.high) == (0.0, math.inf)
     assert rates_of(metric=Metric.MEMORY) is rates_of(metric=Metric.COLD_START) is None
 
@@ -137,7 +137,7 @@ XEON = side_of("xeon=2", make([1.0], machine=machine_with(instance_type="c7i.2xl
 def cost_of(threads: int) -> Cost:
     """The cost of a row: batches of 4 in 2 s and 1 s on 8 cores, for 0.72 per hour."""
     run = make([1.0], machine=machine_with(), setting=Setting(threads=threads))
-    row = row_of(setting_of(run), setting_of(run), spread=0.1)
+    row = row_of(side_setting(result_of(run)), side_setting(result_of(run)), spread=0.1)
     (found,) = costs([row], Metric.LATENCY, Price("a", 0.72), Price("b", 0.72))
     return found
 

@@ -153,10 +153,15 @@ def test_sessions_with_other_inputs_or_weights_can_be_allowed() -> None:
 def test_settings_are_found_in_all_sessions_whatever_their_order() -> None:
     """The second session asked for bf16 first; equal settings, as of a comparison with itself, have two groups."""
     found = settings_of(side("a", session_of(TWO), session_of(TWO[::-1], 2)))
-    assert [(each.label, each.groups) for each in found] == [("fp32", (0, 1)), ("bf16", (1, 0))]
+    assert groups(found) == {"fp32": [{0}, {1}], "bf16": [{1}, {0}]}
     assert all(run.requested == each.requested for each in found for runs in each.sessions for run in runs)
     found = settings_of(side("a", session_of([TWO[0], TWO[0]]), session_of([TWO[0], TWO[0]], 2)))
-    assert [(each.label, each.groups) for each in found] == [("fp32", (0, 0)), ("fp32 #2", (1, 1))]
+    assert groups(found) == {"fp32": [{0}, {0}], "fp32 #2": [{1}, {1}]}
+
+
+def groups(found: tuple[SideSetting, ...]) -> dict[str, list[set[int]]]:
+    """The groups of each setting's runs, by session."""
+    return {each.label: [{run.group for run in runs} for runs in each.sessions] for each in found}
 
 
 def test_a_setting_that_a_session_did_not_run_has_fewer_sessions() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 from fake_runs import make, result_of
-from stored_results import STORED, name, unpacked
+from stored_results import STORED, damage, name, unpacked, written
 
 from modelzoo.cli import main
 from modelzoo.frozen import replace
@@ -19,12 +19,6 @@ from modelzoo.results import schema, store
 from modelzoo.results.store import mask
 
 SCHEMA = schema.result_schema()
-
-
-def written(result: Result, directory: Path) -> Any:
-    """``result`` as the JSON data in its file."""
-    store.write(result, directory / "r.json")
-    return json.loads((directory / "r.json").read_text())
 
 
 def test_list_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,9 +72,6 @@ def test_an_unknown_field_does_not_fit_the_schema(tmp_path: Path) -> None:
 def test_the_schema_refuses_wrong_values(path: tuple[Any, ...], value: Any, tmp_path: Path) -> None:
     """The check can fail: other versions, other words, negative times."""
     data = written(result_of(make([1.0])), tmp_path)
-    place = data
-    for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
+    damage(data, path, value)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(data, SCHEMA)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instances import configuration, ran
 from instances import result as instances_result
-from stored_results import STORED, name
+from stored_results import STORED, damage, name, written
 
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
@@ -34,12 +34,6 @@ BF16 = Setting("bf16")
 def some_result() -> Result:
     """One good run and one that failed."""
     return result_of(make([1.0, 2.0]), make(None, round=1, error="the worker died"))
-
-
-def written(result: Result, directory: Path) -> Any:
-    """``result`` as the JSON data in its file."""
-    store.write(result, directory / "r.json")
-    return json.loads((directory / "r.json").read_text())
 
 
 def read_data(data: Any, directory: Path) -> Result:
@@ -202,14 +196,6 @@ def test_damage_is_one_line(place: tuple[str | int, ...], value: Any, message: s
     damage(data, place, value)
     (tmp_path / "r.json").write_text(json.dumps(data))
     assert message in refused(tmp_path / "r.json")
-
-
-def damage(data: Any, place: tuple[str | int, ...], value: Any) -> None:
-    """Put ``value`` in its place."""
-    *outer, last = place
-    for step in outer:
-        data = data[step]
-    data[last] = value
 
 
 def test_impossible_loads_are_refused(tmp_path: Path) -> None:

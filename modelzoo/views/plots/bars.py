@@ -80,18 +80,19 @@ def draw(bars: Sequence[tuple[str, Sequence[Segment]]], axis: str, figure: Figur
 
 def stages(workload: str, found: Sequence[PipelineLevels]) -> Plot:
     """Return the plot of the stages of at least one pipeline."""
-    levels = [{(each.stage.name, each.stage.place): each for each in one.stages} for one in found]
+    levels = [
+        {(each.name, each.place): (level.value, one.share(each)) for each, level in one.stages.items()} for one in found
+    ]
     keys = list(dict.fromkeys(key for own in levels for key in own))
     unit, scale = time_unit(max(one.sum for one in few(found)))
     bars = []
     for one, own in zip(few(found), levels):
-        lengths = [scale * own[key].seconds.value if key in own else 0.0 for key in keys]
+        lengths = [scale * own[key][0] if key in own else 0.0 for key in keys]
         parts = enumerate(zip(keys, lengths), 1)
         segments = [Segment(f"{name}, on the {on}", length, _PLACES[on], n) for n, ((name, on), length) in parts]
         bars.append((f"{one.label}: {seconds(one.sum)}", segments))
     cells = [
-        [f"{seconds(own[key].seconds.value)} ({share(own[key].share)})" if key in own else MISSING for own in levels]
-        for key in keys
+        [f"{seconds(own[key][0])} ({share(own[key][1])})" if key in own else MISSING for own in levels] for key in keys
     ]
     labels = [one.label for one in found]
     rows = [(name, str(place), *texts) for (name, place), texts in zip(keys, cells)]
