@@ -357,7 +357,7 @@ def best_of(side: Side) -> tuple[SideSetting, ...]:
                 batches=tuple(sorted({each.batch for each in found.configurations})),
                 cores=max(each.instances * each.cores for each in found.configurations),
                 bound=found.bound,
-                is_met=best is not None and (found.bound is None or best.row.meets is True),
+                is_met=found.bound is None or (best is not None and best.row.meets is True),
                 is_confirmed=best is None or best.backing != "unconfirmed",
             )
         )

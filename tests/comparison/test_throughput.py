@@ -113,6 +113,13 @@ def test_a_bound_that_no_configuration_is_known_to_meet_is_refused() -> None:
         assert reason(found.rows[0].speed).startswith(why) is (found.rows[0].ratio is None) is (bound is hard)
 
 
+def test_a_side_without_a_whole_round_was_not_timed() -> None:
+    """It has no best configuration, so it misses no bound either; it was said that only this side has the row."""
+    whole, ended = served(rates(40)), served(rates(36), HOUR)
+    (row,) = compared(whole, replace(ended, payload=replace(ended.payload, runs=(), stages=(), choice=None))).rows
+    assert reason(row.speed) == "nothing was timed on new"
+
+
 def test_only_results_of_one_command_are_compared() -> None:
     """And instances only by throughput."""
     with pytest.raises(InputError, match="^old is a result of 'modelzoo throughput', and new is none; compare results"):
