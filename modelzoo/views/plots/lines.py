@@ -18,6 +18,7 @@ import msgspec
 from modelzoo import stats
 from modelzoo.document import theme
 from modelzoo.formatting import counted, seconds, time_unit
+from modelzoo.records import run as records
 from modelzoo.records.run import Run
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Interval
@@ -99,12 +100,12 @@ def processes(shown: Sequence[SummaryRow]) -> Plot | None:
 
 
 def moment(iso: str) -> datetime:
-    """The time that a result stores, in UTC; ``UNKNOWN_TIME`` if the text is not a time."""
+    """The time that a result stores, in UTC; ``UNKNOWN_TIME`` if the text is not a time, or none that UTC has."""
+    seconds_since_1970 = records.moment(iso)
     try:
-        found = datetime.fromisoformat(iso)
-    except ValueError:
+        return UNKNOWN_TIME if seconds_since_1970 is None else datetime.fromtimestamp(seconds_since_1970, timezone.utc)
+    except (OverflowError, ValueError):  # the year is 0 or 10000 there
         return UNKNOWN_TIME
-    return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
 
 
 def history(workload: str, sessions: Mapping[str, Sequence[tuple[str, Interval]]]) -> Plot | None:

@@ -218,6 +218,7 @@ def test_times_of_sessions_are_compared_across_zones() -> None:
     """One that is unknown comes first."""
     assert moment("yesterday") == UNKNOWN_TIME < moment("2026-11-01T00:00:00")
     assert moment("2026-11-01T01:00:00+01:00") == moment("2026-11-01T00:00:00")
+    assert moment("0001-01-01T00:00:00+05:00") == moment("9999-12-31T23:00:00-05:00") == UNKNOWN_TIME
 
 
 def test_long_series_are_thinned_out() -> None:
