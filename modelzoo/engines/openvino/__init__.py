@@ -335,6 +335,7 @@ class OpenVinoEngine(ExportedEngine):
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
         version = f"openvino {installed_version('openvino')}, torch {installed_version('torch')}"
-        given = {"trace": True, "compress_to_fp16": False}
-        conversion = Conversion("openvino.frontend.pytorch", version, options={**given})
+        conversion = Conversion(
+            "openvino.frontend.pytorch", version, options={"trace": True, "compress_to_fp16": False}
+        )
         return export_once(source, self.name, conversion, lambda place: write_openvino(source, place))
